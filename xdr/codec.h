@@ -284,9 +284,18 @@ template <class T>
 Result<T> decode(ConstBytes in, const char* what) {
   Decoder x(in);
   T v{};
-  if (!x(v)) return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, x.failure()});
+  if (!x(v))
+    return ::nfsrdma::fail({.layer = Layer::kXdr,
+                            .recovery = Recovery::kPermanent,
+                            .errnum = 5,
+                            .op = what,
+                            .cause = x.failure()});
   if (x.left() != 0)
-    return ::nfsrdma::fail({Layer::kXdr, Recovery::kPermanent, 5, 0, what, "trailing bytes"});
+    return ::nfsrdma::fail({.layer = Layer::kXdr,
+                            .recovery = Recovery::kPermanent,
+                            .errnum = 5,
+                            .op = what,
+                            .cause = "trailing bytes"});
   return v;
 }
 

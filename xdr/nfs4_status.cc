@@ -52,7 +52,13 @@ Severity severity_of(nfsstat4 status) {
 }
 
 Error nfs_error(nfsstat4 status, const char* op, std::string cause, SourceLocation where) {
-  return {Layer::kNfs, recovery_of(status), errno_of(status), status, op, std::move(cause), where};
+  return {.layer = Layer::kNfs,
+          .recovery = recovery_of(status),
+          .errnum = errno_of(status),
+          .status = status,
+          .op = op,
+          .cause = std::move(cause),
+          .where = where};
 }
 
 }  // namespace nfsrdma::nfs4

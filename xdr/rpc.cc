@@ -77,8 +77,12 @@ std::string name_of(RpcStatus status) {
 
 Result<> check(const reply_header& reply, const char* op) {
   if (reply.success()) return {};
-  return fail({Layer::kRpc, Recovery::kPermanent, errno_for(reply), static_cast<uint32_t>(status_of(reply)),
-               op, cause_for(reply)});
+  return fail({.layer = Layer::kRpc,
+               .recovery = Recovery::kPermanent,
+               .errnum = errno_for(reply),
+               .status = static_cast<uint32_t>(status_of(reply)),
+               .op = op,
+               .cause = cause_for(reply)});
 }
 
 }  // namespace nfsrdma::rpc

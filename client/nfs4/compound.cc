@@ -90,9 +90,11 @@ Result<CompoundReply> CompoundReply::parse(rpc::Reply reply, const Slice& sink, 
 Error CompoundReply::exhausted(const char* op) const {
   // RFC 8881 section 2.3: processing stops at the first error, which is also the COMPOUND's status.
   if (status_ != nfs4::NFS4_OK) return nfs4::nfs_error(status_, op_);
-  return {Layer::kXdr, Recovery::kPermanent,
-          EIO,         0,
-          op,          "the reply has fewer results than the request had operations"};
+  return {.layer = Layer::kXdr,
+          .recovery = Recovery::kPermanent,
+          .errnum = EIO,
+          .op = op,
+          .cause = "the reply has fewer results than the request had operations"};
 }
 
 Error CompoundReply::malformed(const char* op) const {
@@ -103,8 +105,11 @@ Error CompoundReply::malformed(const char* op) const {
       xid = xid << 8 | std::to_integer<uint32_t>(reply_.head[i]);
     log::warn("{}: malformed reply, XID {:#010x}: {} ({} so far)", op, xid, decoder_.failure(), n);
   }
-  return {
-      Layer::kXdr, Recovery::kPermanent, EIO, 0, op, std::string("malformed reply: ") + decoder_.failure()};
+  return {.layer = Layer::kXdr,
+          .recovery = Recovery::kPermanent,
+          .errnum = EIO,
+          .op = op,
+          .cause = std::string("malformed reply: ") + decoder_.failure()};
 }
 
 }  // namespace nfsrdma::client

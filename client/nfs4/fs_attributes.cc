@@ -51,7 +51,7 @@ Task<Result<>> Nfs4Filesystem::fetch_attributes(RequestContext ctx, NodeRef node
   const nfs4::nfs_fh4 fh = fh_of(node);
   const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes); };
-  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -69,7 +69,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
   };
-  const Request request{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -86,7 +86,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access(RequestContext ctx, NodeRef no
 Task<> Nfs4Filesystem::ask_who_searches(RequestContext ctx, NodeRef directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kDirectoryAcl); };
-  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (reply && reply->expect<nfs4::PUTFH4res>()) take_acl(*reply, directory);
 }

@@ -28,7 +28,7 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing
   listing.filled = false;
   nfs4::READDIR4args args = readdir_args(listing, cookie, plus);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
-  const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   for (bool bare = false;; bare = true) {
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
@@ -57,7 +57,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
     if (with_acl) b.getattr(kDirectoryAcl);  // last: a server may keep ACLs from some, or have too long ones
   };
-  const Request request{nfs4::OP_READDIR, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)

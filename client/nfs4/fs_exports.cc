@@ -62,7 +62,7 @@ Task<std::string> Nfs4Filesystem::wanted_flavors(const nfs4::nfs_fh4* from, std:
       b.add(nfs4::SECINFO4args{names.back()});
     }
   };
-  const Request request{nfs4::OP_SECINFO, machine_, false, build, {}};
+  const Request request{.op = nfs4::OP_SECINFO, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   std::vector<std::string> flavors;
   const auto collect = [&](const std::vector<nfs4::secinfo4>& all) {
@@ -96,7 +96,7 @@ Task<Result<Nfs4Filesystem::Listed>> Nfs4Filesystem::list_directory(std::vector<
     b.getattr(which);
     if (!wanted.empty()) b.add(args);
   };
-  const Request request{nfs4::OP_READDIR, machine_, false, build, {}};
+  const Request request{.op = nfs4::OP_READDIR, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTROOTFH4res>());

@@ -36,7 +36,8 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs4Filesystem::read_piece(OpenFileRe
     b.putfh(fh).add(args).expect_read(destination, pipes);
     if (keeping) b.getattr(kChangeAttribute);
   };
-  const Request request{nfs4::OP_READ, handle.credential, false, build, destination};
+  const Request request{
+      .op = nfs4::OP_READ, .credential = handle.credential, .build = build, .sink = destination};
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -107,7 +108,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
       ask_change_before(b, node, asked);
       b.add(args).getattr(kFileAttributes).keep(piece);
     };
-    const Request request{nfs4::OP_WRITE, account.credential, false, build, {}};
+    const Request request{.op = nfs4::OP_WRITE, .credential = account.credential, .build = build};
     Result<CompoundReply> reply = co_await states_.run(request, node, file, account.state);
     if (!reply) co_return fail(std::move(reply.error()));
     // It waited for a session that was granted less.
@@ -151,7 +152,7 @@ Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc
     ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes);
   };
-  const Request request{nfs4::OP_COMMIT, credential, false, build, {}};
+  const Request request{.op = nfs4::OP_COMMIT, .credential = credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   std::optional<uint64_t> before;
   auto committed = take_own<nfs4::COMMIT4res>(reply, asked, before);

@@ -224,7 +224,7 @@ Task<Result<Nfs4Filesystem::LockHolder>> Nfs4Filesystem::find_lock_holder(Reques
     args.owner = {session_.client_id(), name};
     b.putfh(fh).add(args);
   };
-  const Request request{nfs4::OP_LOCKT, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_LOCKT, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -404,7 +404,8 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
     }
     b.putfh(fh).add(args);
   };
-  const Request request{nfs4::OP_LOCK, handle.credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_LOCK, .credential = handle.credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, mine);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -518,7 +519,8 @@ Task<Result<>> Nfs4Filesystem::unlock_at_server(Nfs4File& handle, OpenStateRef s
     args.length = lock_length(lock.start, lock.end);
     b.putfh(fh).add(args);
   };
-  const Request request{nfs4::OP_LOCKU, handle.credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_LOCKU, .credential = handle.credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, &owner);
   Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
   if (!res) co_return fail(std::move(res.error()));

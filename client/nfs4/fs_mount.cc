@@ -93,7 +93,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
       b.add(nfs4::GETFH4args{});
       if (last) b.getattr(kFileAttributes);
     };
-    const Request request{nfs4::OP_LOOKUP, machine_, false, build, {}};
+    const Request request{.op = nfs4::OP_LOOKUP, .credential = machine_, .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
     // Which of them failed, and whose error it is.
@@ -125,7 +125,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
 Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
   const nfs4::nfs_fh4 fh = fh_of(node);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kLimitAttributes); };
-  const Request request{nfs4::OP_GETATTR, machine_, false, build, {}};
+  const Request request{.op = nfs4::OP_GETATTR, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
@@ -224,7 +224,7 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
 Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRef node) {
   const nfs4::nfs_fh4 fh = fh_of(node);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kSpaceAttributes); };
-  const Request request{nfs4::OP_GETATTR, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());

@@ -53,7 +53,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
         .getattr(kFileAttributes)
         .add(nfs4::ACCESS4args{kEveryAccess});
   };
-  const Request request{nfs4::OP_LOOKUP, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_LOOKUP, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -86,7 +86,7 @@ Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef
 Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef node) {
   const nfs4::nfs_fh4 fh = fh_of(node);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::READLINK4args{}); };
-  const Request request{nfs4::OP_READLINK, ctx.credential, false, build, {}};
+  const Request request{.op = nfs4::OP_READLINK, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -174,7 +174,11 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     ask_of_made(b, fh);
   };
   NameToBe to_be(*this, directory, name);
-  const Request request{nfs4::OP_CREATE, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_CREATE,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -272,7 +276,11 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
       b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   NameToBe to_be(*this, directory, name);
-  const Request request{nfs4::OP_LINK, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_LINK,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) {
     expire(node);  // it may have been executed

@@ -85,7 +85,11 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   };
   // A server need not keep the data of a reply (sa_cachethis): without it the same OPEN is done once more,
   // which changes nothing.
-  const Request request{nfs4::OP_OPEN, ctx.credential, room.bytes.empty(), build, room};
+  const Request request{.op = nfs4::OP_OPEN,
+                        .credential = ctx.credential,
+                        .cache_this = room.bytes.empty(),
+                        .build = build,
+                        .sink = room};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -110,7 +114,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   if (!opened) {
     to_open = false;
-    const Request question{nfs4::OP_ACCESS, ctx.credential, false, build, {}};
+    const Request question{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
     reply = co_await session_.run(question);
   }
   OpenReply result;
@@ -183,7 +187,11 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     ask_of_made(b, directory_fh);
   };
-  const Request request{nfs4::OP_OPEN, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_OPEN,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   NameToBe to_be(*this, directory, name);
@@ -272,7 +280,8 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
     b.add(nfs4::CLOSE4args{0, opened.stateid});
     if (!fh && opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
   };
-  const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
+  const Request request{
+      .op = nfs4::OP_CLOSE, .credential = std::move(credential), .cache_this = true, .build = build};
   (void)co_await session_.run(request);
 }
 

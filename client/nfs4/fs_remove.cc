@@ -41,7 +41,11 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
     if (order == 0) order = nodes_.next_start();
     b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes);
   };
-  const Request request{nfs4::OP_REMOVE, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_REMOVE,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   auto removing = run_without(victim, request, kRemoveOperations);
   Result<CompoundReply> reply = co_await std::move(removing);
   // Of a directory that is gone, fstat(2) can be told nothing but what is known.
@@ -86,7 +90,11 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
         .getattr(kFileAttributes);
     if (!one_directory) b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
-  const Request request{nfs4::OP_RENAME, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_RENAME,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   auto renaming = run_without(victim, request, kRenameOperations);
   Result<CompoundReply> reply = co_await std::move(renaming);
   expire_moved(known);

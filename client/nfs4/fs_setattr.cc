@@ -64,7 +64,11 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
-  const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}, ctx.cancellation.get()};
+  const Request request{.op = nfs4::OP_SETATTR,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
@@ -128,7 +132,8 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     ask_change_before(b, node, asked);
     b.add(write).add(args).getattr(kFileAttributes).keep(extent.data);
   };
-  const Request request{nfs4::OP_SETATTR, ctx.credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_SETATTR, .credential = ctx.credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await states_.run(request, node, file, extent.account.state);
   const bool too_big = reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG;
   std::optional<uint64_t> change_before;

@@ -19,7 +19,11 @@ namespace {
 using namespace std::chrono_literals;
 
 Error shut_down_error(const char* op) {
-  return {Layer::kSession, Recovery::kInterrupted, EIO, 0, op, "the mount is being taken down"};
+  return {.layer = Layer::kSession,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EIO,
+          .op = op,
+          .cause = "the mount is being taken down"};
 }
 
 std::string outcome_of(const Result<CompoundReply>& reply) {
@@ -102,8 +106,11 @@ Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& 
   size.place = builder.place();
   if (builder.refused()) co_return fail(*builder.refused());
   if (!builder.ok()) {
-    co_return fail(
-        {Layer::kXdr, Recovery::kPermanent, EINVAL, 0, name, "an argument exceeds the protocol's limit"});
+    co_return fail({.layer = Layer::kXdr,
+                    .recovery = Recovery::kPermanent,
+                    .errnum = EINVAL,
+                    .op = name,
+                    .cause = "an argument exceeds the protocol's limit"});
   }
   rpc::Call call = builder.finish(&ticket, request.cache_this);
   call.handshake = precedence == Precedence::kHandshake;
@@ -293,7 +300,7 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
 
 Task<> Session::probe_slot(SlotTicket ticket, Precedence precedence) {
   auto nothing = [](CompoundBuilder&) {};
-  const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+  const Request request{.op = nfs4::OP_SEQUENCE, .credential = machine_, .build = nothing};
   CallSize size;
   Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, precedence, size);
   if (!reply || !reply->sequence()) {

@@ -64,7 +64,7 @@ struct Request {
   rpc::CredentialPtr credential;
   bool cache_this = false;  // not idempotent: the server is to keep the reply (sa_cachethis)
   BuildRef build;           // refers to a callable in the caller's frame
-  Slice sink;               // READ's destination, as given to expect_read()
+  Slice sink{};             // READ's destination, as given to expect_read()
   // Once cancelled it is not sent any more (EINTR), except an OPEN that may have been executed: nobody would
   // close the file.
   // In the caller's frame; null: never.

@@ -54,8 +54,11 @@ class Session::Channel final : public RecoveryChannel {
       const uint32_t slot = co_await std::move(taking);
       if (broken_) {
         give_back(slot);
-        co_return fail({Layer::kSession, Recovery::kReconnect, ENOTCONN, 0, "recovery",
-                        "a request of this recovery has no answer"});
+        co_return fail({.layer = Layer::kSession,
+                        .recovery = Recovery::kReconnect,
+                        .errnum = ENOTCONN,
+                        .op = "recovery",
+                        .cause = "a request of this recovery has no answer"});
       }
       bool retired = false;
       auto running = run_in(slot, request, retired);
@@ -132,17 +135,29 @@ class Session::Channel final : public RecoveryChannel {
         heed(reply->sequence()->resok4);
       } else if (sequenced == nfs4::NFS4ERR_BAD_HIGH_SLOT && mine.highest >= usable_) {
         retired = !session_.stopping_;
-        co_return fail(
-            {Layer::kSession, Recovery::kInterrupted, EIO, sequenced, "SEQUENCE", nfs4::name_of(sequenced)});
+        co_return fail({.layer = Layer::kSession,
+                        .recovery = Recovery::kInterrupted,
+                        .errnum = EIO,
+                        .status = sequenced,
+                        .op = "SEQUENCE",
+                        .cause = nfs4::name_of(sequenced)});
       } else if (sequenced != nfs4::NFS4ERR_DELAY) {
         // The fresh session is already unusable: recovery starts over.
-        co_return fail(
-            {Layer::kSession, Recovery::kReconnect, EIO, sequenced, "SEQUENCE", nfs4::name_of(sequenced)});
+        co_return fail({.layer = Layer::kSession,
+                        .recovery = Recovery::kReconnect,
+                        .errnum = EIO,
+                        .status = sequenced,
+                        .op = "SEQUENCE",
+                        .cause = nfs4::name_of(sequenced)});
       }
       if (sequenced == nfs4::NFS4_OK && reply->status() != nfs4::NFS4ERR_DELAY) co_return reply;
       co_await session_.pause(delay.next());
       if (session_.stopping_)
-        co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "recovery", ""});
+        co_return fail({.layer = Layer::kSession,
+                        .recovery = Recovery::kInterrupted,
+                        .errnum = EIO,
+                        .op = "recovery",
+                        .cause = ""});
     }
   }
 
@@ -175,7 +190,11 @@ Task<Result<>> Session::on_connected(unsigned index) {
   no_reclaim_before_.store(0, std::memory_order_release);  // a restart ends connections: this may be another
   if (index != 0) {
     if (!co_await wait_ready())
-      co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
+      co_return fail({.layer = Layer::kSession,
+                      .recovery = Recovery::kInterrupted,
+                      .errnum = EIO,
+                      .op = "connect",
+                      .cause = "shutting down"});
     const uint64_t generation = slots_.generation();  // the answer may come when there is a newer one
     Result<> bound = co_await bind(index);
     if (bound || !session_gone(bound.error())) co_return bound;
@@ -186,7 +205,11 @@ Task<Result<>> Session::on_connected(unsigned index) {
   auto guard = co_await recovery_mutex_.lock();
   // destroy_all() is done: the server shall not get to know us again.
   if (stopping_ && !have_client_id_)
-    co_return fail({Layer::kSession, Recovery::kInterrupted, EIO, 0, "connect", "shutting down"});
+    co_return fail({.layer = Layer::kSession,
+                    .recovery = Recovery::kInterrupted,
+                    .errnum = EIO,
+                    .op = "connect",
+                    .cause = "shutting down"});
   if (slots_.is_open()) {
     Result<> bound = co_await bind(0);
     if (bound || !session_gone(bound.error())) co_return bound;
@@ -269,7 +292,11 @@ Task<Result<>> Session::recover() {
   const Duration unrenewed = since_boot() - Duration(last_renewal_.load(std::memory_order_relaxed));
   const auto lease = std::chrono::seconds(lease_seconds_.load(std::memory_order_relaxed));
   if (again) {
-    const Error gone{Layer::kSession, Recovery::kNewSession, EIO, 0, "SEQUENCE", "the session is gone"};
+    const Error gone{.layer = Layer::kSession,
+                     .recovery = Recovery::kNewSession,
+                     .errnum = EIO,
+                     .op = "SEQUENCE",
+                     .cause = "the session is gone"};
     co_await drop_pending(gone);
     recoveries_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -315,7 +342,7 @@ Task<Result<>> Session::recover() {
 Task<Result<>> Session::fetch_lease(RecoveryChannel& channel) {
   const nfs4::bitmap4 wanted = nfs4::bitmap4::of({nfs4::FATTR4_LEASE_TIME});
   auto build = [&](CompoundBuilder& b) { b.add(nfs4::PUTROOTFH4args{}).getattr(wanted); };
-  const Request request{nfs4::OP_GETATTR, machine_, false, build, {}};
+  const Request request{.op = nfs4::OP_GETATTR, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await channel.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   if (!reply->expect<nfs4::PUTROOTFH4res>()) co_return Result<>{};  // the lease that was known must do
@@ -368,8 +395,11 @@ Task<Result<>> Session::exchange_id() {
   if (!res) co_return fail(std::move(res.error()));
   const auto& ok = res->resok4;
   if (ok.eir_state_protect.how != nfs4::SP4_NONE) {
-    co_return fail({Layer::kSession, Recovery::kPermanent, EPROTO, 0, "EXCHANGE_ID",
-                    "the server chose another state protection than asked for"});
+    co_return fail({.layer = Layer::kSession,
+                    .recovery = Recovery::kPermanent,
+                    .errnum = EPROTO,
+                    .op = "EXCHANGE_ID",
+                    .cause = "the server chose another state protection than asked for"});
   }
   const bool same = epoch() != 0 && ok.eir_clientid == client_id();
   const bool confirmed = (ok.eir_flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0;
@@ -429,10 +459,14 @@ Task<Result<>> Session::create_session() {
   client_id_confirmed_ = true;
   if (fore.ca_maxrequests == 0 || fore.ca_maxrequestsize < kLeastBytes ||
       fore.ca_maxresponsesize < kLeastBytes || fore.ca_maxoperations < kLeastOperations) {
-    co_return fail({Layer::kSession, Recovery::kPermanent, EPROTO, 0, "CREATE_SESSION",
-                    fmt::format("the server grants too little: {} slots, {} and {} bytes, {} operations",
-                                fore.ca_maxrequests, fore.ca_maxrequestsize, fore.ca_maxresponsesize,
-                                fore.ca_maxoperations)});
+    co_return fail(
+        {.layer = Layer::kSession,
+         .recovery = Recovery::kPermanent,
+         .errnum = EPROTO,
+         .op = "CREATE_SESSION",
+         .cause = fmt::format("the server grants too little: {} slots, {} and {} bytes, {} operations",
+                              fore.ca_maxrequests, fore.ca_maxrequestsize, fore.ca_maxresponsesize,
+                              fore.ca_maxoperations)});
   }
   granted_slots_ = std::min(fore.ca_maxrequests, kForeSlots);
   max_request_.store(std::min(fore.ca_maxrequestsize, kForeBytes));
@@ -483,7 +517,8 @@ Task<Result<>> Session::reclaim(RecoveryChannel& channel) {
 
 Task<Result<>> Session::reclaim_complete(RecoveryChannel& channel) {
   auto build = [](CompoundBuilder& b) { b.add(nfs4::RECLAIM_COMPLETE4args{.rca_one_fs = false}); };
-  const Request request{nfs4::OP_RECLAIM_COMPLETE, machine_, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_RECLAIM_COMPLETE, .credential = machine_, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await channel.run(request);
   if (!reply) co_return fail(std::move(reply.error()));
   Result<> done = reply->expect<nfs4::RECLAIM_COMPLETE4res>();

@@ -62,7 +62,7 @@ Task<> Session::renew_lease() {
       continue;
     }
     auto nothing = [](CompoundBuilder&) {};
-    const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+    const Request request{.op = nfs4::OP_SEQUENCE, .credential = machine_, .build = nothing};
     CallSize size;
     Result<CompoundReply> reply = co_await attempt(0, request, *ticket, Precedence::kRenewal, size);
     if (!reply) {
@@ -110,7 +110,7 @@ Task<> Session::confirm_lease() {
   const int most = Clock::now() < again ? 1 : kMostConfirmations;
   for (int turn = 0; turn < most && !stopping_ && !lease_holds(); ++turn) {
     if (turn != 0) co_await pause(100ms);
-    const Request request{nfs4::OP_SEQUENCE, machine_, false, nothing, {}};
+    const Request request{.op = nfs4::OP_SEQUENCE, .credential = machine_, .build = nothing};
     (void)co_await run(request);
   }
   const TimePoint later = Clock::now() + options_.flags_pause;

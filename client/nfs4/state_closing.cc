@@ -48,7 +48,8 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
       }
       b.putfh(fh).add(args);
     };
-    const Request request{nfs4::OP_LOCKU, state->credential, true, build, {}};
+    const Request request{
+        .op = nfs4::OP_LOCKU, .credential = state->credential, .cache_this = true, .build = build};
     for (int turn = 0; turn < kMaxRecoveries; ++turn) {
       Result<CompoundReply> reply = co_await session_.run(request);
       std::lock_guard lock(file->node.mutex);
@@ -155,8 +156,10 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
         b.add(nfs4::OPEN_DOWNGRADE4args{stateid, 0, needed, nfs4::OPEN4_SHARE_DENY_NONE});
       }
     };
-    const Request request{
-        needed == 0 ? nfs4::OP_CLOSE : nfs4::OP_OPEN_DOWNGRADE, state->credential, true, build, {}};
+    const Request request{.op = needed == 0 ? nfs4::OP_CLOSE : nfs4::OP_OPEN_DOWNGRADE,
+                          .credential = state->credential,
+                          .cache_this = true,
+                          .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
     // An OPEN of the same file by name overtook us: look again once its answer is in (RFC 8881
     // section 9.10.1). Or it was ourselves, in a session that is gone.
@@ -348,7 +351,10 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
       for (const Turn& turn : turns)
         b.putfh(turn.what.file->node.fh()).add(nfs4::CLOSE4args{0, turn.stateid});
     };
-    const Request request{nfs4::OP_CLOSE, turns.front().what.state->credential, true, build, {}};
+    const Request request{.op = nfs4::OP_CLOSE,
+                          .credential = turns.front().what.state->credential,
+                          .cache_this = true,
+                          .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
     while (reply && done < turns.size() && reply->expect<nfs4::PUTFH4res>() &&
            reply->expect<nfs4::CLOSE4res>()) {

@@ -196,7 +196,8 @@ Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const O
       open.owner.clientid = session_.client_id();
       b.putfh(delegation.fh).add(open);
     };
-    const Request request{nfs4::OP_OPEN, state.credential, true, build, {}};
+    const Request request{
+        .op = nfs4::OP_OPEN, .credential = state.credential, .cache_this = true, .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
     const bool unknown = reply && reply->status() == nfs4::NFS4ERR_NOTSUPP;
     Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
@@ -213,7 +214,8 @@ Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const O
     open.owner.clientid = session_.client_id();
     b.putfh(directory).add(open).add(nfs4::GETFH4args{});
   };
-  const Request request{nfs4::OP_OPEN, state.credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_OPEN, .credential = state.credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   Result<nfs4::OPEN4res> res = take_behind_putfh<nfs4::OPEN4res>(reply);
   if (!res) co_return fail(std::move(res.error()));
@@ -229,7 +231,8 @@ Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const O
 
 Task<> StateManager::close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::CLOSE4args{0, stateid}); };
-  const Request request{nfs4::OP_CLOSE, std::move(credential), true, build, {}};
+  const Request request{
+      .op = nfs4::OP_CLOSE, .credential = std::move(credential), .cache_this = true, .build = build};
   (void)co_await session_.run(request);
 }
 
@@ -257,7 +260,8 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
         args.locker.stateid.seqid = 0;  // the current one: an OPEN may have counted it up
         b.putfh(file.node.fh()).add(args);
       };
-      const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
+      const Request request{
+          .op = nfs4::OP_LOCK, .credential = state->credential, .cache_this = true, .build = build};
       Result<CompoundReply> reply = co_await session_.run(request);
       res = take_behind_putfh<nfs4::LOCK4res>(reply);
       std::lock_guard lock(file.node.mutex);
@@ -307,7 +311,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
   };
   const rpc::CredentialPtr credential = idle ? idle->credential : delegation->credential;
   const nfs4::nfs_opnum4 op = purpose != nullptr ? purpose->request.op : nfs4::OP_DELEGRETURN;
-  const Request request{op, credential, true, build, {}};
+  const Request request{.op = op, .credential = credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) {  // shut down, or not to be understood: nothing more can be done
     if (purpose != nullptr) purpose->reply = fail(std::move(reply.error()));
@@ -330,7 +334,8 @@ Task<> StateManager::delegreturn(DelegationRef delegation) {
   auto build = [&](CompoundBuilder& b) {
     b.putfh(delegation->fh).add(nfs4::DELEGRETURN4args{delegation->current()});
   };
-  const Request request{nfs4::OP_DELEGRETURN, delegation->credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_DELEGRETURN, .credential = delegation->credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply || reply->ok()) co_return;
   log::debug("DELEGRETURN: {}", nfs4::name_of(reply->status()));
@@ -367,7 +372,8 @@ Task<std::vector<DelegationRef>> StateManager::gone_among(std::vector<Delegation
   nfs4::TEST_STATEID4args test;
   for (const DelegationRef& d : delegations) test.ts_stateids.push_back(d->stateid);
   auto build = [&](CompoundBuilder& b) { b.add(test); };
-  const Request request{nfs4::OP_TEST_STATEID, delegations.front()->credential, false, build, {}};
+  const Request request{
+      .op = nfs4::OP_TEST_STATEID, .credential = delegations.front()->credential, .build = build};
   std::vector<DelegationRef> lost;
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return lost;

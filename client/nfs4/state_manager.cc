@@ -188,8 +188,11 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       std::lock_guard lock(file->node.mutex);
       if (lock_state != nullptr) sent = lock_state->stateid;
       if (state->failed != 0) {
-        co_return fail({Layer::kNfs, Recovery::kPermanent, state->failed, 0, nfs4::op_name(request.op),
-                        "the file's open state is lost"});
+        co_return fail({.layer = Layer::kNfs,
+                        .recovery = Recovery::kPermanent,
+                        .errnum = state->failed,
+                        .op = nfs4::op_name(request.op),
+                        .cause = "the file's open state is lost"});
       }
       version = state->version;
       delegation = file->delegation;
@@ -207,8 +210,11 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       if (reply->status() == nfs4::NFS4ERR_OPENMODE && turn < kMaxContradictions) {
         std::lock_guard lock(file->node.mutex);
         if (state->refused_access != 0)
-          co_return fail({Layer::kNfs, Recovery::kPermanent, state->refused, 0, nfs4::op_name(request.op),
-                          "the file could not be opened anew for this"});
+          co_return fail({.layer = Layer::kNfs,
+                          .recovery = Recovery::kPermanent,
+                          .errnum = state->refused,
+                          .op = nfs4::op_name(request.op),
+                          .cause = "the file could not be opened anew for this"});
         if (state->version == version) state->held_access = 0;
         continue;
       }

@@ -35,7 +35,8 @@ Result<nfs4::OPEN4res> opened_again(CompoundReply& reply) {
 
 Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
   auto build = [&](CompoundBuilder& b) { b.add(nfs4::FREE_STATEID4args{stateid}); };
-  const Request request{nfs4::OP_FREE_STATEID, std::move(credential), true, build, {}};
+  const Request request{
+      .op = nfs4::OP_FREE_STATEID, .credential = std::move(credential), .cache_this = true, .build = build};
   (void)co_await session_.run(request);  // the server may have freed it by itself
 }
 
@@ -53,8 +54,11 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
   {
     std::lock_guard lock(file->node.mutex);
     if (state->failed != 0)
-      co_return fail(
-          {Layer::kNfs, Recovery::kPermanent, state->failed, 0, "OPEN", "the file's open state is lost"});
+      co_return fail({.layer = Layer::kNfs,
+                      .recovery = Recovery::kPermanent,
+                      .errnum = state->failed,
+                      .op = "OPEN",
+                      .cause = "the file's open state is lost"});
     if (state->version != version) co_return Result<>{};  // somebody else has done it
     // Closed while this waited: nobody would close it again.
     if (state->needed_access() == 0 && !file->unsaved())
@@ -82,7 +86,8 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
     open.owner.clientid = session_.client_id();
     b.putfh(fh).add(open);
   };
-  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_OPEN, .credential = state->credential, .cache_this = true, .build = build};
   std::vector<nfs4::stateid4> gone;
   uint32_t refused = 0;
   bool lost_locks = false;
@@ -256,7 +261,8 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
     b.putfh(fh).add(open);
     if (open.claim.delegate_type != nfs4::OPEN_DELEGATE_NONE) b.getattr(kChangeAttribute);
   };
-  const Request request{nfs4::OP_OPEN, state->credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_OPEN, .credential = state->credential, .cache_this = true, .build = build};
   for (const uint32_t mode : modes) {
     // Who says that he wants none is given none, whatever he claims (Linux' server, nfs-ganesha).
     open.share_access = delegation ? mode : mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
@@ -346,7 +352,8 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
     }
     args.reclaim = true;
     auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(args); };
-    const Request request{nfs4::OP_LOCK, state->credential, true, build, {}};
+    const Request request{
+        .op = nfs4::OP_LOCK, .credential = state->credential, .cache_this = true, .build = build};
     Result<CompoundReply> reply = co_await channel.run(request);
     if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
     Result<nfs4::LOCK4res> res = take_behind_putfh<nfs4::LOCK4res>(reply);
@@ -389,7 +396,8 @@ Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileStat
     args.lock_stateid = find_owner(state, name)->stateid;
   }
   auto build = [&](CompoundBuilder& b) { b.putfh(file.node.fh()).add(args); };
-  const Request request{nfs4::OP_LOCKU, state.credential, true, build, {}};
+  const Request request{
+      .op = nfs4::OP_LOCKU, .credential = state.credential, .cache_this = true, .build = build};
   Result<CompoundReply> reply = co_await channel.run(request);
   if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
   const Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
@@ -455,7 +463,7 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
     }
   }
   auto build = [&](CompoundBuilder& b) { b.add(test); };
-  const Request request{nfs4::OP_TEST_STATEID, state->credential, false, build, {}};
+  const Request request{.op = nfs4::OP_TEST_STATEID, .credential = state->credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) co_return Gone::kUnknown;
   auto res = reply->take<nfs4::TEST_STATEID4res>();

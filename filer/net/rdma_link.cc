@@ -50,7 +50,11 @@ void RdmaLink::send_raw(ByteVector bytes) {
 // Orderly close and abort are the same here: posted messages may be lost either way.
 void RdmaLink::close(bool) {
   on_loop([this] {
-    responder_.close({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "closed"});
+    responder_.close({.layer = Layer::kTransport,
+                      .recovery = Recovery::kReconnect,
+                      .errnum = ECONNABORTED,
+                      .op = "connection",
+                      .cause = "closed"});
   });
 }
 
@@ -68,8 +72,11 @@ void RdmaLink::look(TimePoint now) {
   if (unsent == 0 || unsent < unsent_) taking_since_ = now;
   unsent_ = unsent;
   if (now - taking_since_ > patience_) {
-    return responder_.close({Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection",
-                             "the client does not take its answers"});
+    return responder_.close({.layer = Layer::kTransport,
+                             .recovery = Recovery::kReconnect,
+                             .errnum = ETIMEDOUT,
+                             .op = "connection",
+                             .cause = "the client does not take its answers"});
   }
   responder_.look(now);
 }

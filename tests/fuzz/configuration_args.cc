@@ -24,7 +24,13 @@ constexpr config_rdma_reply kOurs{4096, 4, 64};
 rpc::Outcome outcome_of(ConstBytes message) {
   rpc::reply_header header;
   xdr::Decoder x(message);
-  if (!x(header)) return {fail({Layer::kRpc, Recovery::kPermanent, EIO, 0, "CONF_RDMA", x.failure()}), 1};
+  if (!x(header))
+    return {fail({.layer = Layer::kRpc,
+                  .recovery = Recovery::kPermanent,
+                  .errnum = EIO,
+                  .op = "CONF_RDMA",
+                  .cause = x.failure()}),
+            1};
   if (Result<> accepted = check(header, "CONF_RDMA"); !accepted)
     return {fail(std::move(accepted).error()), 1};
   rpc::Reply reply;

@@ -25,7 +25,11 @@ namespace nfsrdma::fuzz {
 using rpcrdma::segment;
 
 inline Error lost_error() {
-  return {Layer::kTransport, Recovery::kReconnect, ECONNRESET, 0, "connection", "lost"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = ECONNRESET,
+          .op = "connection",
+          .cause = "lost"};
 }
 
 // Runs the loop's queued work and what that queues. Called from outside of the loop.
@@ -130,7 +134,11 @@ class Wire final : public std::enable_shared_from_this<Wire> {
   }
   Result<std::vector<segment>> expose(MutableBytes memory, fabric::Access access) {
     if (!usable() || refuses())
-      return fail({Layer::kTransport, Recovery::kReconnect, ENOBUFS, 0, "expose", "nothing is free"});
+      return fail({.layer = Layer::kTransport,
+                   .recovery = Recovery::kReconnect,
+                   .errnum = ENOBUFS,
+                   .op = "expose",
+                   .cause = "nothing is free"});
     std::vector<segment> segments;
     for (; !memory.empty(); memory = memory.subspan(segments.back().length)) {
       const MutableBytes part = memory.first(std::min(memory.size(), limits.max_segment_bytes));

@@ -43,7 +43,11 @@ constexpr size_t kSlotBytes = 600;
 constexpr size_t kMaxQueued = 512u << 10;
 
 Error over_error() {
-  return {Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", "over"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = ECONNABORTED,
+          .op = "connection",
+          .cause = "over"};
 }
 
 // The memory regions that the peer can get, in one block with guard bytes around each.

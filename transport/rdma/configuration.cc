@@ -16,7 +16,11 @@ constexpr uint32_t kLeastCallBytes = 1024;
 constexpr size_t kMaxReplyBytes = 24 + 12;
 
 Error unusable(const char* cause) {
-  return {Layer::kTransport, Recovery::kPermanent, EPROTONOSUPPORT, 0, "CONF_RDMA", cause};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kPermanent,
+          .errnum = EPROTONOSUPPORT,
+          .op = "CONF_RDMA",
+          .cause = cause};
 }
 
 ByteVector encode_reply(const rpc::reply_header& header, const config_rdma_reply* results) {

@@ -53,10 +53,13 @@ void RdmaConnection::on_error(uint32_t invalidated) {
   }
   credits_.give_back();
   if (p == nullptr) return on_abandoned(*x);
-  refuse(
-      *x,
-      {Layer::kTransport, Recovery::kPermanent, EIO, in_.error.code, "", text_of(version_, in_.error.code)},
-      invalidated);
+  refuse(*x,
+         {.layer = Layer::kTransport,
+          .recovery = Recovery::kPermanent,
+          .errnum = EIO,
+          .status = in_.error.code,
+          .cause = text_of(version_, in_.error.code)},
+         invalidated);
 }
 
 // Version 1 may be in use only because the connection was lost or silent during the agreement on version 2.
@@ -165,8 +168,10 @@ void RdmaConnection::send_again(Exchange& x) {
   rdma_counters_.calls_repeated.add();
   if (transmit(x)) return;
   credits_.give_back();
-  x.refused = std::make_unique<Error>(
-      Error{Layer::kTransport, Recovery::kPermanent, EIO, 0, "", "no memory to send the call again"});
+  x.refused = std::make_unique<Error>(Error{.layer = Layer::kTransport,
+                                            .recovery = Recovery::kPermanent,
+                                            .errnum = EIO,
+                                            .cause = "no memory to send the call again"});
   x.state = Exchange::State::kClosing;
   // The memory that was opened is closed, or is being closed.
   if (!x.invalidating) finish(x);

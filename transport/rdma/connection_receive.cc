@@ -15,7 +15,7 @@ using rpcrdma::Defect;
 using rpcrdma::segment;
 
 Error unusable(const char* op, const char* cause) {
-  return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
+  return {.layer = Layer::kRpc, .recovery = Recovery::kPermanent, .errnum = EIO, .op = op, .cause = cause};
 }
 
 // The call that the handle belongs to still waits and would use a closed handle.
@@ -108,7 +108,11 @@ void RdmaConnection::on_defect(Defect defect, uint32_t invalidated) {
 
 void RdmaConnection::broken(const char* what) {
   owner_.on_bad_message(*this, {what, true, false, in_.xid});
-  drop({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", what});
+  drop({.layer = Layer::kTransport,
+        .recovery = Recovery::kReconnect,
+        .errnum = EPROTO,
+        .op = "connection",
+        .cause = what});
 }
 
 void RdmaConnection::stray() {

@@ -40,7 +40,11 @@ size_t bulk_bytes(const rpc::Call& call) {
 constexpr Duration kMemoryPause = std::chrono::milliseconds(10);
 
 Error no_memory(const char* what) {
-  return {Layer::kTransport, Recovery::kReconnect, ENOMEM, 0, "expose", what};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = ENOMEM,
+          .op = "expose",
+          .cause = what};
 }
 
 }  // namespace

@@ -15,7 +15,11 @@ namespace nfsrdma::rdma {
 namespace {
 
 Error no_version(const char* cause, Recovery recovery) {
-  return {Layer::kTransport, recovery, EPROTONOSUPPORT, 0, "connect", cause};
+  return {.layer = Layer::kTransport,
+          .recovery = recovery,
+          .errnum = EPROTONOSUPPORT,
+          .op = "connect",
+          .cause = cause};
 }
 
 const char* why_not_version2(RdmaConnection::Agreement agreement) {
@@ -101,7 +105,11 @@ class RdmaDialer final : public rpc::Dialer {
 
  private:
   static Error cancelled_error() {
-    return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"};
+    return {.layer = Layer::kTransport,
+            .recovery = Recovery::kInterrupted,
+            .errnum = EINTR,
+            .op = "connect",
+            .cause = "cancelled"};
   }
 
   void note_lacks_version2(RdmaConnection::Agreement agreement) {

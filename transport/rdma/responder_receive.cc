@@ -56,7 +56,11 @@ void Responder::close(Error why) {
 }
 
 void Responder::broken(const char* what) {
-  close({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", what});
+  close({.layer = Layer::kTransport,
+         .recovery = Recovery::kReconnect,
+         .errnum = EPROTO,
+         .op = "connection",
+         .cause = what});
 }
 
 void Responder::on_disconnected(const Error& why) {

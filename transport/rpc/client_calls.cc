@@ -11,15 +11,23 @@ namespace nfsrdma::rpc {
 namespace {
 
 Error closed_error(const char* op) {
-  return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, op, "the transport is closed"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EINTR,
+          .op = op,
+          .cause = "the transport is closed"};
 }
 
 Error lost_error(const char* op) {
-  return {Layer::kTransport, Recovery::kReconnect, ENOTCONN, 0, op, "the connection was lost"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = ENOTCONN,
+          .op = op,
+          .cause = "the connection was lost"};
 }
 
 Error bad_reply(const char* op, const char* cause) {
-  return {Layer::kRpc, Recovery::kPermanent, EIO, 0, op, cause};
+  return {.layer = Layer::kRpc, .recovery = Recovery::kPermanent, .errnum = EIO, .op = op, .cause = cause};
 }
 
 // Converts a complete reply message to a Reply, or to an error.
@@ -127,7 +135,11 @@ void ClientTransport::on_call(Connection& connection, uint32_t xid, ByteVector m
   if (connection.callbacks_in_progress + connection.replies_queued() >= kMaxCallbacks) {
     constexpr const char* kFlood = "more calls from the server than may be outstanding";
     on_bad_message(connection, {kFlood, true, false, xid});
-    return connection.drop({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "connection", kFlood});
+    return connection.drop({.layer = Layer::kTransport,
+                            .recovery = Recovery::kReconnect,
+                            .errnum = EPROTO,
+                            .op = "connection",
+                            .cause = kFlood});
   }
   if (!hooks_.on_call) return connection.send(reply_prog_unavail(xid));
   loop_.spawn(answer(connection.shared_from_this(), std::move(message)));
@@ -152,7 +164,10 @@ void ClientTransport::fail_pending(const Error& error) {
 }
 
 void ClientTransport::end_abandoned_calls() {
-  const Error why{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "nobody waits for it any more"};
+  const Error why{.layer = Layer::kTransport,
+                  .recovery = Recovery::kInterrupted,
+                  .errnum = EINTR,
+                  .cause = "nobody waits for it any more"};
   end_calls(why, [](const PendingCall& p) { return p.abandoned(); });
 }
 

@@ -11,7 +11,11 @@ namespace nfsrdma::rpc {
 namespace {
 
 Error closed_error() {
-  return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "closed"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EINTR,
+          .op = "connect",
+          .cause = "closed"};
 }
 
 }  // namespace
@@ -99,8 +103,11 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
   if (connection_ == connection && connection->open()) co_return Result<>{};
   // The connection was lost, and the hook did not notice.
   if (closed()) co_return fail(closed_error());
-  co_return fail({Layer::kTransport, Recovery::kReconnect, ENOTCONN, 0, "connect",
-                  "the connection was lost during its handshake"});
+  co_return fail({.layer = Layer::kTransport,
+                  .recovery = Recovery::kReconnect,
+                  .errnum = ENOTCONN,
+                  .op = "connect",
+                  .cause = "the connection was lost during its handshake"});
 }
 
 void ClientTransport::ready() {
@@ -118,7 +125,11 @@ void ClientTransport::reconnect(const char* why) {
   if (const auto connection = connection_) {
     answered_ = false;  // the server's answer is the reason to reconnect: back off, do not connect again at
                         // once
-    connection->drop({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "connection", why});
+    connection->drop({.layer = Layer::kTransport,
+                      .recovery = Recovery::kReconnect,
+                      .errnum = ECONNABORTED,
+                      .op = "connection",
+                      .cause = why});
   }
 }
 
@@ -168,7 +179,10 @@ Task<> ClientTransport::close() {
   dialer_->cancel();
   backoff_timer_.cancel();
   watch_timer_.cancel();
-  const Error error{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "", "the transport is closed"};
+  const Error error{.layer = Layer::kTransport,
+                    .recovery = Recovery::kInterrupted,
+                    .errnum = EINTR,
+                    .cause = "the transport is closed"};
   if (const auto connection = connection_) connection->drop(error);
   end_calls(error, [](const PendingCall&) { return true; });
   co_await gate_.drained();
@@ -211,8 +225,11 @@ Task<> ClientTransport::watch() {
     if (verdict.say_now) log::warn("server {} not responding, still trying", options_.host);
     delay = std::max<Duration>(*verdict.next_check - now, std::chrono::milliseconds(1));
     if (const auto connection = connection_; connection && verdict.give_up) {
-      connection->drop(
-          {Layer::kTransport, Recovery::kReconnect, ETIMEDOUT, 0, "connection", verdict.give_up});
+      connection->drop({.layer = Layer::kTransport,
+                        .recovery = Recovery::kReconnect,
+                        .errnum = ETIMEDOUT,
+                        .op = "connection",
+                        .cause = verdict.give_up});
     }
   }
   watching_ = false;

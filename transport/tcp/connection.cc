@@ -28,7 +28,11 @@ constexpr size_t kStreamBytes = 64u << 10;
 constexpr size_t kMaxLowWater = 256u << 10;
 
 Error lost(int errnum, std::string cause) {
-  return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = errnum,
+          .op = "connection",
+          .cause = std::move(cause)};
 }
 
 }  // namespace

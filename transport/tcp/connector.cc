@@ -20,7 +20,11 @@ constexpr unsigned kFirstReservedPort = 665;
 constexpr unsigned kLastReservedPort = 1023;
 
 Error connect_error(int errnum, std::string cause, Recovery recovery = Recovery::kReconnect) {
-  return {Layer::kTransport, recovery, errnum, 0, "connect", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = recovery,
+          .errnum = errnum,
+          .op = "connect",
+          .cause = std::move(cause)};
 }
 
 Error cancelled_error() {

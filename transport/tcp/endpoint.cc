@@ -16,8 +16,11 @@ namespace {
 Error resolve_error(int code, int errnum, const std::string& host) {
   const bool temporary = code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY;
   const char* text = code == EAI_SYSTEM ? std::strerror(errnum) : ::gai_strerror(code);
-  return {Layer::kTransport, temporary ? Recovery::kReconnect : Recovery::kPermanent,  EHOSTUNREACH, 0,
-          "resolve",         "cannot find the address of host '" + host + "': " + text};
+  return {.layer = Layer::kTransport,
+          .recovery = temporary ? Recovery::kReconnect : Recovery::kPermanent,
+          .errnum = EHOSTUNREACH,
+          .op = "resolve",
+          .cause = "cannot find the address of host '" + host + "': " + text};
 }
 
 Result<Endpoints> look_up(const std::string& host, uint16_t port, Family family, int flags) {
@@ -123,7 +126,11 @@ Task<Result<Endpoints>> Resolver::resolve(std::string host, uint16_t port, Famil
 void Resolver::cancel() {
   const auto lookup = lookup_;
   if (!lookup || !lookup->take()) return;
-  lookup->done.set(fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "resolve", "cancelled"}));
+  lookup->done.set(fail({.layer = Layer::kTransport,
+                         .recovery = Recovery::kInterrupted,
+                         .errnum = EINTR,
+                         .op = "resolve",
+                         .cause = "cancelled"}));
 }
 
 }  // namespace nfsrdma::tcp

@@ -82,7 +82,12 @@ std::string describe(const Error& error) {
 }
 
 Error system_error(int errnum, const char* op, std::string cause, SourceLocation where) {
-  return {Layer::kSystem, Recovery::kPermanent, errnum, 0, op, std::move(cause), where};
+  return {.layer = Layer::kSystem,
+          .recovery = Recovery::kPermanent,
+          .errnum = errnum,
+          .op = op,
+          .cause = std::move(cause),
+          .where = where};
 }
 
 }  // namespace nfsrdma

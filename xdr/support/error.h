@@ -35,7 +35,7 @@ struct Error {
   int errnum = 0;       // the errno that the application gets
   uint32_t status = 0;  // nfsstat4, accept_stat, RDMA error...; the layer says which; 0: none
   const char* op = "";  // static string: the operation that failed, e.g. "OPEN", "EXCHANGE_ID", "connect"
-  std::string cause;    // one clause for a message to the user; empty on hot paths
+  std::string cause{};  // one clause for a message to the user; empty on hot paths
   SourceLocation where = SourceLocation::current();
 
   bool is_status(uint32_t s) const { return layer == Layer::kNfs && status == s; }

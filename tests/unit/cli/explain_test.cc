@@ -96,7 +96,12 @@ TEST(Explain, ServerThatRefusesAUsersPort_IsSuspectedOfIt) {
     EXPECT_EQ(server_hint(nfs4::nfs_error(status, "LOOKUP"), options, false), hint);
     EXPECT_EQ(server_hint(nfs4::nfs_error(status, "LOOKUP"), options, true), "") << "root has one";
   }
-  Error rejected{Layer::kRpc, Recovery::kPermanent, EACCES, 5, "EXCHANGE_ID", ""};
+  Error rejected{.layer = Layer::kRpc,
+                 .recovery = Recovery::kPermanent,
+                 .errnum = EACCES,
+                 .status = 5,
+                 .op = "EXCHANGE_ID",
+                 .cause = ""};
   EXPECT_EQ(server_hint(rejected, options, false), hint);
   EXPECT_EQ(server_hint(rejected, options, true), "");
   EXPECT_EQ(server_hint(nfs4::nfs_error(nfs4::NFS4ERR_WRONGSEC, "LOOKUP"), options, false), "");
@@ -116,7 +121,11 @@ TEST(Explain, ServerOfAnotherUser_IsSuspectedWhereThePortIsReserved) {
 }
 
 TEST(Explain, PortOfTheOtherTransport_IsSuspected) {
-  const Error reset{Layer::kTransport, Recovery::kReconnect, ECONNRESET, 0, "EXCHANGE_ID", ""};
+  const Error reset{.layer = Layer::kTransport,
+                    .recovery = Recovery::kReconnect,
+                    .errnum = ECONNRESET,
+                    .op = "EXCHANGE_ID",
+                    .cause = ""};
   MountOptions options;
   EXPECT_EQ(server_hint(reset, options, false), "");
   options.port = 20049;
@@ -127,7 +136,11 @@ TEST(Explain, PortOfTheOtherTransport_IsSuspected) {
   options.port = 2049;
   EXPECT_EQ(server_hint(reset, options, false),
             "port 2049 is usually NFS over TCP's; that of RDMA is 20049; ");
-  const Error refused{Layer::kTransport, Recovery::kReconnect, ECONNREFUSED, 0, "connect", ""};
+  const Error refused{.layer = Layer::kTransport,
+                      .recovery = Recovery::kReconnect,
+                      .errnum = ECONNREFUSED,
+                      .op = "connect",
+                      .cause = ""};
   EXPECT_EQ(server_hint(refused, options, false), "");
 }
 

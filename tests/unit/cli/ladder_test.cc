@@ -22,11 +22,22 @@ MountOptions options(const std::string& list) {
   return parsed->values;
 }
 
-const Error kRefused{Layer::kTransport, Recovery::kReconnect,     ECONNREFUSED, 0,
-                     "connect",         "10.0.0.1:20049: refused"};
-const Error kNoVersion4{Layer::kRpc, Recovery::kPermanent, EPROTONOSUPPORT,
-                        0,           "EXCHANGE_ID",        "PROG_MISMATCH"};
-const Error kNoSuchExport{Layer::kNfs, Recovery::kPermanent, ENOENT, 2, "LOOKUP", ""};
+const Error kRefused{.layer = Layer::kTransport,
+                     .recovery = Recovery::kReconnect,
+                     .errnum = ECONNREFUSED,
+                     .op = "connect",
+                     .cause = "10.0.0.1:20049: refused"};
+const Error kNoVersion4{.layer = Layer::kRpc,
+                        .recovery = Recovery::kPermanent,
+                        .errnum = EPROTONOSUPPORT,
+                        .op = "EXCHANGE_ID",
+                        .cause = "PROG_MISMATCH"};
+const Error kNoSuchExport{.layer = Layer::kNfs,
+                          .recovery = Recovery::kPermanent,
+                          .errnum = ENOENT,
+                          .status = 2,
+                          .op = "LOOKUP",
+                          .cause = ""};
 
 client::ClientOptions next(const Ladder& ladder) {
   return ladder.client_options(*parse_source("srv:/e"), false);
@@ -58,8 +69,11 @@ TEST(Ladder, NothingAskedFor_BeginsWithRdmaAndGoesDown) {
   EXPECT_FALSE(ladder.step_down(kNoVersion4)) << "there is no further rung";
 }
 
-const Error kNoDeviceThere{Layer::kTransport, Recovery::kReconnect,  ENODEV, 0,
-                           "connect",         "10.0.0.1:20049: none"};
+const Error kNoDeviceThere{.layer = Layer::kTransport,
+                           .recovery = Recovery::kReconnect,
+                           .errnum = ENODEV,
+                           .op = "connect",
+                           .cause = "10.0.0.1:20049: none"};
 
 TEST(Ladder, DeviceOfThisMachine_IsTriedBeforeSoftware_AndTheReasonIsKept) {
   Ladder ladder(options(""), "");
@@ -133,8 +147,16 @@ TEST(Ladder, RungThatWasAskedFor_IsNotLeft) {
 }
 
 TEST(Ladder, WhatTheServerSaysOverRdma_IsTheMountsError) {
-  const Error unknown{Layer::kTransport, Recovery::kPermanent, ENOENT, 0, "resolve", "no such host"};
-  const Error cancelled{Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"};
+  const Error unknown{.layer = Layer::kTransport,
+                      .recovery = Recovery::kPermanent,
+                      .errnum = ENOENT,
+                      .op = "resolve",
+                      .cause = "no such host"};
+  const Error cancelled{.layer = Layer::kTransport,
+                        .recovery = Recovery::kInterrupted,
+                        .errnum = EINTR,
+                        .op = "connect",
+                        .cause = "cancelled"};
   for (const Error& why : {kNoSuchExport, unknown, cancelled}) {
     Ladder ladder(options(""));
     EXPECT_FALSE(ladder.step_down(why)) << describe(why);
@@ -144,7 +166,11 @@ TEST(Ladder, WhatTheServerSaysOverRdma_IsTheMountsError) {
   Ladder ladder(options(""));
   EXPECT_TRUE(ladder.step_down(kNoVersion4));
   EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
-  const Error neither{Layer::kTransport, Recovery::kPermanent, EPROTONOSUPPORT, 0, "connect", "neither"};
+  const Error neither{.layer = Layer::kTransport,
+                      .recovery = Recovery::kPermanent,
+                      .errnum = EPROTONOSUPPORT,
+                      .op = "connect",
+                      .cause = "neither"};
   Ladder other(options("vers=4.1"));
   EXPECT_TRUE(other.step_down(neither)) << "no common version of RPC-over-RDMA";
   EXPECT_FALSE(other.step_down(neither)) << "over TCP that is no answer about NFS";

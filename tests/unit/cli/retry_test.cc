@@ -19,7 +19,7 @@ MountOptions with_retry(std::optional<std::chrono::minutes> retry, bool backgrou
 }
 
 Error error(Recovery recovery, const char* op = "connect") {
-  return {Layer::kTransport, recovery, ECONNREFUSED, 0, op, ""};
+  return {.layer = Layer::kTransport, .recovery = recovery, .errnum = ECONNREFUSED, .op = op, .cause = ""};
 }
 
 // nfs(5): "The number of minutes that the mount(8) command retries ... default value for foreground mounts is

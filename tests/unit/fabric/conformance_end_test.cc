@@ -9,7 +9,11 @@ using ConformanceEnd = Conformance;
 using fabric::Access;
 
 Error because(const char* cause) {
-  return {Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", cause};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = ECONNABORTED,
+          .op = "test",
+          .cause = cause};
 }
 
 TEST_P(ConformanceEnd, Disconnect_IsToldOnceOnEachSide_AndLater) {

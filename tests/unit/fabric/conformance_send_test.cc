@@ -124,7 +124,11 @@ TEST_P(ConformanceSend, UnsentBytes_AreThoseThatHaveNotLeft) {
   EXPECT_TRUE(eventually([&] { return pair.on_loop([&] { return pair.active->unsent_bytes() == 0; }); }));
   pair.on_loop([&] {
     pair.active->write(segments.at(0), *source, source, 2, true);
-    pair.active->disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", "enough"});
+    pair.active->disconnect({.layer = Layer::kTransport,
+                             .recovery = Recovery::kReconnect,
+                             .errnum = ECONNABORTED,
+                             .op = "test",
+                             .cause = "enough"});
   });
   ASSERT_TRUE(pair.active.disconnects());
   EXPECT_EQ(pair.on_loop([&] { return pair.active->unsent_bytes(); }), 0u);

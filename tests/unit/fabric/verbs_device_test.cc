@@ -181,7 +181,11 @@ TEST_F(VerbsDevice, EndWithAFullQueue_FlushesAll) {
   pair->on_loop([&] {
     for (Cookie i = 0; i < 600; ++i) pair->passive->write(segments[0], *source, source, i, true);
     source.reset();
-    pair->passive->disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "test", "enough"});
+    pair->passive->disconnect({.layer = Layer::kTransport,
+                               .recovery = Recovery::kReconnect,
+                               .errnum = ECONNABORTED,
+                               .op = "test",
+                               .cause = "enough"});
   });
   ASSERT_TRUE(pair->passive.disconnects());
   EXPECT_TRUE(sent.expired());

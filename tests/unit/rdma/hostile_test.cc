@@ -435,8 +435,10 @@ class Abandoned : public Hostile {
     auto outcome = client->call(std::move(call));
     EXPECT_TRUE(eventually([&] { return messages == (versions == Versions::kOnly1 ? 1 : 2); }));
     call_on(*loop, [&] {
-      client->transport().fail_pending(
-          {Layer::kNfs, Recovery::kPermanent, EIO, 0, "", "its session is gone"});
+      client->transport().fail_pending({.layer = Layer::kNfs,
+                                        .recovery = Recovery::kPermanent,
+                                        .errnum = EIO,
+                                        .cause = "its session is gone"});
     });
     return outcome;
   }

@@ -32,7 +32,12 @@ void answer_one(PeerSocket& s) {
 // ---------------------------------------------------------------------------------------------------------
 // fail_pending(): the session is lost.
 
-const Error kSessionGone{Layer::kSession, Recovery::kNewSession, EIO, 10052, "SEQUENCE", "bad session"};
+const Error kSessionGone{.layer = Layer::kSession,
+                         .recovery = Recovery::kNewSession,
+                         .errnum = EIO,
+                         .status = 10052,
+                         .op = "SEQUENCE",
+                         .cause = "bad session"};
 
 TEST(TcpFailPending, CallsEndWithItsErrorAndLateRepliesAreIgnored) {
   std::promise<void> received;

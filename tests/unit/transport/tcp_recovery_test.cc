@@ -435,7 +435,12 @@ TEST(TcpHandshake, LostDuringStart_StartReturnsTheErrorAndCanBeRepeated) {
 
 Task<Result<>> refuse(std::atomic<int>* times, int good) {
   if ((*times)++ < good) co_return Result<>{};
-  co_return fail({Layer::kNfs, Recovery::kPermanent, EACCES, 1, "EXCHANGE_ID", "refused"});
+  co_return fail({.layer = Layer::kNfs,
+                  .recovery = Recovery::kPermanent,
+                  .errnum = EACCES,
+                  .status = 1,
+                  .op = "EXCHANGE_ID",
+                  .cause = "refused"});
 }
 
 TEST(TcpHandshake, HookFailsForGoodDuringStart_StartReturnsItsError) {

@@ -35,9 +35,11 @@ TEST(Describe, CauseThatQuotesTheSystem_IsSaidOnce) {
 
 // errno has no code for a name without an address, for the reasons of fusermount3, or for a wrong flavor.
 TEST(Describe, ErrnoThatStandsForAnotherCause_IsNotSaid) {
-  const Error unknown{Layer::kTransport, Recovery::kPermanent,
-                      EHOSTUNREACH,      0,
-                      "resolve",         "cannot find the address of host 'x': Name or service not known"};
+  const Error unknown{.layer = Layer::kTransport,
+                      .recovery = Recovery::kPermanent,
+                      .errnum = EHOSTUNREACH,
+                      .op = "resolve",
+                      .cause = "cannot find the address of host 'x': Name or service not known"};
   EXPECT_EQ(describe(unknown), "resolve: cannot find the address of host 'x': Name or service not known");
   EXPECT_EQ(describe(system_error(EPERM, "mount", "fusermount3: option allow_other only allowed if ...")),
             "mount: fusermount3: option allow_other only allowed if ...");
@@ -54,7 +56,12 @@ TEST(Describe, RpcStatus_IsNamed) {
 }
 
 TEST(Describe, StatusOfOtherLayers_IsANumber) {
-  Error error{Layer::kTransport, Recovery::kReconnect, ECONNRESET, 4, "send", ""};
+  Error error{.layer = Layer::kTransport,
+              .recovery = Recovery::kReconnect,
+              .errnum = ECONNRESET,
+              .status = 4,
+              .op = "send",
+              .cause = ""};
   EXPECT_EQ(describe(error), "send: transport status 4: Connection reset by peer");
   error.errnum = 0;
   EXPECT_EQ(describe(error), "send: transport status 4");

@@ -93,7 +93,11 @@ void EndpointCore::start(EndpointEvents& events) {
 Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, Access access,
                                                            PipedPlace* piped) {
   const auto refuse = [](int errnum, const char* cause) {
-    return fail({Layer::kTransport, Recovery::kReconnect, errnum, 0, "expose", cause});
+    return fail({.layer = Layer::kTransport,
+                 .recovery = Recovery::kReconnect,
+                 .errnum = errnum,
+                 .op = "expose",
+                 .cause = cause});
   };
   if (!usable()) return refuse(ENOTCONN, "the connection has ended");
   const size_t needed = (memory.size() + kMaxSegmentBytes - 1) / kMaxSegmentBytes;
@@ -140,8 +144,12 @@ void EndpointCore::violated(const Terminate& t) {
   const std::string cause = to_string(t.code);
   if (const uint64_t n = violations_->hit())
     log::warn("software RDMA: {} is cut off: {} (violation {})", peer_, cause, n);
-  end({Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "RDMA", "the peer broke a rule: " + cause}, t,
-      Ending::kOrderly);
+  end({.layer = Layer::kTransport,
+       .recovery = Recovery::kReconnect,
+       .errnum = EPROTO,
+       .op = "RDMA",
+       .cause = "the peer broke a rule: " + cause},
+      t, Ending::kOrderly);
 }
 
 void EndpointCore::disconnect(Error why) {
@@ -150,7 +158,11 @@ void EndpointCore::disconnect(Error why) {
 
 void EndpointCore::detach() {
   events_ = nullptr;
-  disconnect({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "RDMA", "closed"});
+  disconnect({.layer = Layer::kTransport,
+              .recovery = Recovery::kReconnect,
+              .errnum = ECONNABORTED,
+              .op = "RDMA",
+              .cause = "closed"});
 }
 
 void EndpointCore::end(Error why, const std::optional<Terminate>& last, Ending ending) {

@@ -22,7 +22,11 @@ constexpr size_t kMinLowWater = 8u << 10;
 constexpr size_t kMaxUnsentBytes = 4u << 20;
 
 Error lost(int errnum, std::string cause) {
-  return {Layer::kTransport, Recovery::kReconnect, errnum, 0, "connection", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = errnum,
+          .op = "connection",
+          .cause = std::move(cause)};
 }
 
 // The Terminate code for a tag's fault, for an RDMA Write and for an RDMA Read. RFC 5041 has no code for a
@@ -215,8 +219,11 @@ void EndpointCore::on_placed() {
 void EndpointCore::on_terminate() {
   const auto t = decode_terminate(reader_.message());
   std::string why = t ? to_string(t->code) : "for a reason that cannot be read";
-  end({Layer::kTransport, Recovery::kReconnect, ECONNABORTED, 0, "RDMA",
-       "the peer ended the connection: " + why},
+  end({.layer = Layer::kTransport,
+       .recovery = Recovery::kReconnect,
+       .errnum = ECONNABORTED,
+       .op = "RDMA",
+       .cause = "the peer ended the connection: " + why},
       std::nullopt, Ending::kOrderly);
 }
 

@@ -40,8 +40,11 @@ void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Own
   assert(target.size() <= source.length);
   if (!usable()) return;
   if (agreed_.ord == 0) {
-    return disconnect(
-        {Layer::kTransport, Recovery::kReconnect, EPROTO, 0, "RDMA Read", "the peer answers no RDMA Reads"});
+    return disconnect({.layer = Layer::kTransport,
+                       .recovery = Recovery::kReconnect,
+                       .errnum = EPROTO,
+                       .op = "RDMA Read",
+                       .cause = "the peer answers no RDMA Reads"});
   }
   reads_.push(target, source, std::move(owner), cookie);
   request_reads();
@@ -84,7 +87,8 @@ void EndpointCore::transmit() {
     } else if (errno == EAGAIN) {
       wait_writable();
     } else if (errno != EINTR) {
-      const Error why{Layer::kTransport, Recovery::kReconnect, errno, 0, "connection", {}};
+      const Error why{
+          .layer = Layer::kTransport, .recovery = Recovery::kReconnect, .errnum = errno, .op = "connection"};
       if (state_ == State::kEnding) return close();
       // Data already received, above all a Terminate, explains the end better than a broken pipe: read it
       // first.

@@ -20,7 +20,11 @@ constexpr std::chrono::milliseconds kPause{100};
 constexpr unsigned kMostAtOnce = 64;
 
 Error listen_error(int errnum, std::string cause) {
-  return {Layer::kTransport, Recovery::kPermanent, errnum, 0, "listen", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kPermanent,
+          .errnum = errnum,
+          .op = "listen",
+          .cause = std::move(cause)};
 }
 
 class IwarpIncoming final : public Incoming {

@@ -44,7 +44,11 @@ Enhanced load_enhanced(const std::byte* from) {
 }  // namespace
 
 Error startup_error(std::string cause, int errnum) {
-  return {Layer::kTransport, Recovery::kReconnect, errnum == 0 ? EPROTO : errnum, 0, "MPA", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = errnum == 0 ? EPROTO : errnum,
+          .op = "MPA",
+          .cause = std::move(cause)};
 }
 
 ByteVector encode(const StartupFrame& f) {

@@ -11,7 +11,11 @@ namespace nfsrdma::fabric::iwarp {
 namespace {
 
 Error cancelled_error() {
-  return {Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "MPA", "cancelled"};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EINTR,
+          .op = "MPA",
+          .cause = "cancelled"};
 }
 
 }  // namespace

@@ -172,7 +172,11 @@ Task<Result<CmEvent>> CmId::expect(rdma_cm_event_type type, TimePoint deadline) 
   bool expired = false;
   while (events_.empty()) {
     if (cancelled_) {
-      co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"});
+      co_return fail({.layer = Layer::kTransport,
+                      .recovery = Recovery::kInterrupted,
+                      .errnum = EINTR,
+                      .op = "connect",
+                      .cause = "cancelled"});
     }
     if (expired) co_return fail(rdma_error(ETIMEDOUT, "connect", "no answer"));
     expired = co_await timer_.wait_until(deadline);

@@ -11,7 +11,12 @@ namespace nfsrdma::fabric::verbs {
 
 inline Error rdma_error(int errnum, const char* op, std::string cause,
                         SourceLocation where = SourceLocation::current()) {
-  return {Layer::kTransport, Recovery::kReconnect, errnum, 0, op, std::move(cause), where};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kReconnect,
+          .errnum = errnum,
+          .op = op,
+          .cause = std::move(cause),
+          .where = where};
 }
 
 // The errno in the result of a provider's function: some return it negative, as the kernel does (libcxgb4).

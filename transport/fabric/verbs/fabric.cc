@@ -93,7 +93,11 @@ Task<Made> VerbsFabric::connect_any(const ConnectOptions& options, tcp::Endpoint
     if (!made.error().cause.empty()) cause += fmt::format(" ({})", made.error().cause);
   }
   if (cancelled_)
-    co_return fail({Layer::kTransport, Recovery::kInterrupted, EINTR, 0, "connect", "cancelled"});
+    co_return fail({.layer = Layer::kTransport,
+                    .recovery = Recovery::kInterrupted,
+                    .errnum = EINTR,
+                    .op = "connect",
+                    .cause = "cancelled"});
   co_return fail(rdma_error(errnum, "connect", std::move(cause)));
 }
 

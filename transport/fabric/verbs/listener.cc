@@ -55,7 +55,11 @@ class Accepting {
 };
 
 Error listen_error(int errnum, std::string cause) {
-  return {Layer::kTransport, Recovery::kPermanent, errnum, 0, "listen", std::move(cause)};
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kPermanent,
+          .errnum = errnum,
+          .op = "listen",
+          .cause = std::move(cause)};
 }
 
 class VerbsIncoming final : public Incoming {

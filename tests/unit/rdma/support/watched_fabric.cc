@@ -139,7 +139,11 @@ class WatchedEndpoint final : public fabric::Endpoint, private fabric::EndpointE
   }
 
   static Result<std::vector<segment>> none() {
-    return fail({Layer::kTransport, Recovery::kReconnect, ENOBUFS, 0, "expose", "the test has none left"});
+    return fail({.layer = Layer::kTransport,
+                 .recovery = Recovery::kReconnect,
+                 .errnum = ENOBUFS,
+                 .op = "expose",
+                 .cause = "the test has none left"});
   }
   void close(std::span<const segment> segments, uint32_t remotely) {
     for (const segment& s : segments) {
