@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/loop_requests.h"
+#include "transport/runtime/check.h"
 
 #include <fuse_lowlevel.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <utility>
 
@@ -77,7 +77,7 @@ void LoopRequests::traced(RequestRecord& r, int errnum, Duration took) {
 }
 
 void LoopRequests::end(RequestRecord* r) {
-  assert(r->request == nullptr && !r->listed);
+  NFSRDMA_CHECK(r->request == nullptr && !r->listed);
   if (running_ == r) running_ = nullptr;
   // If nobody else holds the cancellation and it was not cancelled, keep it for the record's next request:
   // each write needs one.

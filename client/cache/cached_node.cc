@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cache/cached_node.h"
+#include "transport/runtime/check.h"
 
-#include <cassert>
 #include <vector>
 
 namespace nfsrdma::client {
@@ -23,7 +23,7 @@ CachedNodeTable::CachedNodeTable(Make make)
     : make_(make), names_([](Node& n) -> NameLinks& { return cached_node(n).names; }) {}
 
 CachedNodeTable::~CachedNodeTable() {
-  assert(size() == 0);
+  NFSRDMA_CHECK(size() == 0);
 }
 
 NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
 #include "client/cache/write_extents.h"
+#include "transport/runtime/check.h"
 
 namespace nfsrdma::client {
 
@@ -39,7 +39,7 @@ class HeldExtents {
   }
 
   void hold(WriteExtent& extent) {
-    assert(!full());
+    NFSRDMA_CHECK(!full());
     all_[size_++] = &extent;
   }
   // It has grown.

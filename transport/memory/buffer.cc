@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/memory/buffer.h"
+#include "transport/runtime/check.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cstdlib>
 #include <functional>
 
@@ -47,8 +47,8 @@ BufferPool::BufferPool(size_t keep_bytes, size_t lately_bytes)
     : keep_bytes_(keep_bytes), lately_bytes_(std::max(keep_bytes, lately_bytes)) {}
 
 BufferPool::~BufferPool() {
-  assert(outstanding_bytes() == 0);
-  assert(watchers_.empty());
+  NFSRDMA_CHECK(outstanding_bytes() == 0);
+  NFSRDMA_CHECK(watchers_.empty());
 }
 
 // Called with the lock held. Null: no memory. When each size may keep an idle slab, cuts the oldest idle slab
@@ -90,7 +90,7 @@ void BufferPool::cut(Slab& slab, unsigned size_class) {
 }
 
 BufferRef BufferPool::get(size_t bytes) {
-  assert(bytes <= kMaxBytes);
+  NFSRDMA_CHECK(bytes <= kMaxBytes);
   const size_t capacity = std::bit_ceil(std::max(bytes, kMinBytes));
   const auto size_class = static_cast<unsigned>(std::countr_zero(capacity / kMinBytes));
   std::lock_guard lock(mutex_);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "transport/rdma/connection.h"
+#include "transport/runtime/check.h"
 
 namespace nfsrdma::rdma {
 namespace {
@@ -246,7 +246,7 @@ void RdmaConnection::fill_header(const Exchange& x) {
 void RdmaConnection::post(const Exchange& x) {
   out_bytes_.clear();
   const bool encoded = rpcrdma::encode(out_bytes_, out_);
-  assert(encoded);
+  NFSRDMA_CHECK(encoded);
   (void)encoded;
   parts_.clear();
   parts_.push_back(out_bytes_);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cassert>
 #include <cerrno>
 #include <utility>
 
 #include "transport/rpc/call_message.h"
 #include "transport/rpc/client_transport.h"
+#include "transport/runtime/check.h"
 #include "xdr/rpc.h"
 
 namespace nfsrdma::rpc {
@@ -50,8 +50,8 @@ Result<Reply> open_reply(ReceivedReply& m, const char* op) {
 }  // namespace
 
 Task<Outcome> ClientTransport::call(Call call) {
-  assert(loop_.on_loop());
-  assert(call.head.size() >= kPrefixBytes);
+  NFSRDMA_CHECK(loop_.on_loop());
+  NFSRDMA_CHECK(call.head.size() >= kPrefixBytes);
   if (closed()) co_return Outcome{fail(closed_error(call.op)), 0};
   if (call.handshake && !(connection_ && connection_->open()))
     co_return Outcome{fail(lost_error(call.op)), 0};
@@ -159,7 +159,7 @@ Task<> ClientTransport::answer(std::shared_ptr<Connection> connection, ByteVecto
 // ---------------------------------------------------------------------------------------------------------
 
 void ClientTransport::fail_pending(const Error& error) {
-  assert(loop_.on_loop());
+  NFSRDMA_CHECK(loop_.on_loop());
   end_calls(error, [](const PendingCall& p) { return !p.call->handshake; });
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <asio/post.hpp>
-#include <cassert>
 #include <cerrno>
 #include <random>
 #include <utility>
 
 #include "transport/rpc/client_transport.h"
+#include "transport/runtime/check.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -35,11 +35,7 @@ ClientTransport::ClientTransport(Loop& loop, std::unique_ptr<Dialer> dialer, Cli
       protocol_(options_.protocol) {}
 
 ClientTransport::~ClientTransport() {
-  assert(gate_.inside() == 0 && "close() first");
-}
-
-void ClientTransport::set_state(TransportState state) {
-  state_.store(state, std::memory_order_relaxed);
+  NFSRDMA_CHECK(gate_.inside() == 0 && "close() first");
 }
 
 void ClientTransport::note_error(const Error& error) {
@@ -48,18 +44,18 @@ void ClientTransport::note_error(const Error& error) {
 }
 
 Task<Result<>> ClientTransport::start() {
-  assert(loop_.on_loop());
+  NFSRDMA_CHECK(loop_.on_loop());
   if (closed()) co_return fail(closed_error());
-  assert(state() == TransportState::kIdle);
+  NFSRDMA_CHECK(state() == TransportState::kIdle);
   Result<> result = co_await attempt();
-  if (!result && !closed()) set_state(TransportState::kIdle);
+  if (!result && !closed()) state_.enter(TransportState::kIdle);
   co_return result;
 }
 
 // One attempt: connect, shake hands, send the waiting calls.
 Task<Result<>> ClientTransport::attempt() {
   const Gate::Pass pass = gate_.enter();
-  set_state(TransportState::kConnecting);
+  state_.enter(TransportState::kConnecting);
   ConnectionUse use{*this, calls_, counters_, gate_.enter()};
   Result<std::shared_ptr<Connection>> dialed = co_await dialer_->dial(std::move(use));
   if (!dialed) {
@@ -94,7 +90,7 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
   counters_.connects.add();
   health_.connected(Clock::now());
   answered_ = false;
-  set_state(TransportState::kHandshake);
+  state_.enter(TransportState::kHandshake);
   connection->begin();
   if (hooks_.on_connected) {
     Result<> handshake = co_await hooks_.on_connected(*this);
@@ -111,7 +107,7 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
 }
 
 void ClientTransport::ready() {
-  set_state(TransportState::kReady);
+  state_.enter(TransportState::kReady);
   ready_since_ = Clock::now();
   for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
     if (p->stage == PendingCall::Stage::kWaiting && !p->abandoned()) send(*p);
@@ -121,7 +117,7 @@ void ClientTransport::ready() {
 }
 
 void ClientTransport::reconnect(const char* why) {
-  assert(loop_.on_loop());
+  NFSRDMA_CHECK(loop_.on_loop());
   if (const auto connection = connection_) {
     answered_ = false;  // the server's answer is the reason to reconnect: back off, do not connect again at
                         // once
@@ -134,7 +130,7 @@ void ClientTransport::reconnect(const char* why) {
 }
 
 void ClientTransport::on_dropped(Connection& connection, Error why) {
-  assert(connection_.get() == &connection);
+  NFSRDMA_CHECK(connection_.get() == &connection);
   (void)connection;
   connection_.reset();
   calls_.connection_lost();
@@ -145,7 +141,7 @@ void ClientTransport::on_dropped(Connection& connection, Error why) {
 
 void ClientTransport::begin_again(Error why) {
   const bool was_ready = state() == TransportState::kReady;
-  set_state(TransportState::kBackoff);
+  state_.enter(TransportState::kBackoff);
   if (was_ready) {
     if (const uint64_t n = losses_.hit()) {
       log::warn("server {}: {}; reconnecting ({} connections lost so far)", options_.host, describe(why), n);
@@ -162,7 +158,7 @@ void ClientTransport::begin_again(Error why) {
 Task<> ClientTransport::recover(Duration delay) {
   const Gate::Pass pass = gate_.enter();
   while (!closed()) {
-    set_state(TransportState::kBackoff);
+    state_.enter(TransportState::kBackoff);
     co_await backoff_timer_.wait_for(delay);
     if (closed()) break;
     Result<> result = co_await attempt();
@@ -174,8 +170,8 @@ Task<> ClientTransport::recover(Duration delay) {
 
 // close() may be called in any state, and more than once.
 Task<> ClientTransport::close() {
-  assert(loop_.on_loop());
-  set_state(TransportState::kClosed);
+  NFSRDMA_CHECK(loop_.on_loop());
+  state_.enter(TransportState::kClosed);
   dialer_->cancel();
   backoff_timer_.cancel();
   watch_timer_.cancel();

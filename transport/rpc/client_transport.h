@@ -7,16 +7,12 @@
 //                                  watch for a silent server
 // tap (client_tap.cc)               what hooks.tap sees
 //
-//            start()            hook ok
-//   kIdle --------> kConnecting ----> kHandshake ----> kReady       close() from anywhere: kClosed
-//     ^   failed        ^   | failed      | failed        | lost
-//     +-----------------+   v             v               v
-//     (first attempt)   +---------- kBackoff <------------+
-//
 // Resuming a waiter may run any code, also code that calls this object. So resume a waiter last, or check
 // afterwards what is still true. close() waits at the gate for every coroutine, connection and handler.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -28,6 +24,7 @@
 #include "transport/rpc/pending_calls.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/state_machine.h"
 
 namespace nfsrdma::rpc {
 
@@ -38,6 +35,35 @@ struct ClientTransportOptions {
   unsigned retrans = 2;
   std::chrono::milliseconds backoff_first{100};  // doubles up to backoff_max
   std::chrono::milliseconds backoff_max{10'000};
+};
+
+// The life of the connection.
+//
+//            start()            hook ok
+//   kIdle --------> kConnecting ----> kHandshake ----> kReady       close() from anywhere: kClosed
+//     ^   failed        ^   | failed      | failed        | lost
+//     +-----------------+   v             v               v
+//     (first attempt)   +---------- kBackoff <------------+
+//
+struct ConnectionStates {
+  using State = TransportState;
+  static constexpr const char* kName = "connection";
+  static constexpr std::array kTransitions{
+      Transition{State::kIdle, State::kConnecting},       // start()
+      Transition{State::kConnecting, State::kHandshake},  // dialed
+      Transition{State::kConnecting, State::kIdle},       // start() could not connect
+      Transition{State::kConnecting, State::kBackoff},    // recover() could not connect
+      Transition{State::kHandshake, State::kReady},       // the hook agreed, or there is none
+      Transition{State::kHandshake, State::kBackoff},     // the hook refused, or the connection was lost
+      Transition{State::kReady, State::kBackoff},         // lost
+      Transition{State::kBackoff, State::kBackoff},     // lost in recover()'s handshake, which goes on there
+      Transition{State::kBackoff, State::kConnecting},  // the delay is over
+      Transition{State::kBackoff, State::kIdle},        // lost in start()'s handshake
+      Transition{State::kIdle, State::kClosed},         // close(), from here on
+      Transition{State::kConnecting, State::kClosed},    Transition{State::kHandshake, State::kClosed},
+      Transition{State::kReady, State::kClosed},         Transition{State::kBackoff, State::kClosed},
+      Transition{State::kClosed, State::kClosed},
+  };
 };
 
 class ClientTransport final : public RpcTransport, private ConnectionOwner {
@@ -88,8 +114,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   Task<> recover(Duration delay);
   Task<> watch();
   void start_watch();
-  void set_state(TransportState state);
-  TransportState state() const { return state_.load(std::memory_order_relaxed); }
+  TransportState state() const { return state_.get(); }
   bool closed() const { return state() == TransportState::kClosed; }
   void note_error(const Error& error);
 
@@ -113,7 +138,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   log::Throttle losses_;
 
   // For status(), any thread.
-  std::atomic<TransportState> state_{TransportState::kIdle};
+  StateMachine<ConnectionStates> state_{TransportState::kIdle};
   std::atomic<size_t> pending_{0};
   std::atomic<bool> responding_{true};
   std::atomic<TimePoint::rep> stalled_since_{0};

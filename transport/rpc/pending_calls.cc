@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rpc/pending_calls.h"
-
-#include <cassert>
+#include "transport/runtime/check.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -13,7 +12,7 @@ constexpr size_t kFirstTableSize = 256;
 PendingCalls::PendingCalls(uint32_t first_xid) : next_xid_(first_xid), table_(kFirstTableSize) {}
 
 PendingCalls::~PendingCalls() {
-  assert(size_ == 0);
+  NFSRDMA_CHECK(size_ == 0);
 }
 
 void PendingCalls::add(PendingCall& p, TimePoint now) {
@@ -48,7 +47,7 @@ void PendingCalls::grow() {
 }
 
 void PendingCalls::remove(PendingCall& p) {
-  assert(slot(p.xid) == &p);
+  NFSRDMA_CHECK(slot(p.xid) == &p);
   slot(p.xid) = nullptr;
   (p.older != nullptr ? p.older->newer : oldest_) = p.newer;
   (p.newer != nullptr ? p.newer->older : newest_) = p.older;

@@ -6,12 +6,12 @@
 // the waiting coroutines.
 #pragma once
 
-#include <cassert>
 #include <coroutine>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "transport/runtime/check.h"
 #include "transport/runtime/loop.h"
 
 namespace nfsrdma {
@@ -34,7 +34,7 @@ class WaitQueue {
   WaitQueue() = default;
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
-  ~WaitQueue() { assert(head_ == nullptr); }
+  ~WaitQueue() { NFSRDMA_CHECK(head_ == nullptr); }
 
   // Enqueues the coroutine, suspends it and unlocks `lock`. After resumption the lock is NOT held. Returns
   // false when cancel() ended the wait.
@@ -63,7 +63,7 @@ class WaitQueue {
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) {
       waiter_.loop = Loop::current();
-      assert(waiter_.loop != nullptr);
+      NFSRDMA_CHECK(waiter_.loop != nullptr);
       waiter_.handle = h;
       queue_.push(&waiter_);
       if (out_ != nullptr) *out_ = &waiter_;

@@ -2,10 +2,10 @@
 #include "transport/tcp/record_reader.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 
+#include "transport/runtime/check.h"
 #include "xdr/rpc.h"
 
 namespace nfsrdma::tcp {
@@ -32,7 +32,7 @@ bool RecordReader::direct() const {
 }
 
 RecordReader::Window RecordReader::window() {
-  assert(staged_.empty());
+  NFSRDMA_CHECK(staged_.empty());
   Window w;
   w.staging = {staging_.get(), std::clamp<size_t>(staging_limit(), 1, kStagingBytes)};
   if (direct()) {
@@ -109,7 +109,7 @@ void RecordReader::pipe_full() {
 }
 
 void RecordReader::commit_piped(size_t received) {
-  assert(received <= window_direct_);
+  NFSRDMA_CHECK(received <= window_direct_);
   ByteRange& piped = message_.piped;
   if (piped.empty()) piped.begin = piped.end = message_.bulk_length - item_left_;
   piped.end += received;

@@ -2,9 +2,9 @@
 #include "transport/tcp/send_queue.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
+#include "transport/runtime/check.h"
 #include "xdr/record_mark.h"
 
 namespace nfsrdma::tcp {
@@ -30,7 +30,7 @@ void SendQueue::push(PendingCall& p) {
   const ConstBytes head = call.head;
   size_t at = 0;
   for (const xdr::Bulk& bulk : call.bulks) {
-    assert(bulk.inline_offset >= at && bulk.inline_offset <= head.size());
+    NFSRDMA_CHECK(bulk.inline_offset >= at && bulk.inline_offset <= head.size());
     add(record, head.subspan(at, bulk.inline_offset - at));
     at = bulk.inline_offset;
     add(record, bulk.data);
@@ -51,7 +51,7 @@ void SendQueue::push(ByteVector message) {
 }
 
 void SendQueue::begin(Record& record, size_t message_bytes) {
-  assert(message_bytes > 0);
+  NFSRDMA_CHECK(message_bytes > 0);
   (void)record;
   record_room_ = message_bytes;
   fragment_room_ = 0;

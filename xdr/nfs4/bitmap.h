@@ -10,7 +10,6 @@
 
 #include <array>
 #include <bit>
-#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 
@@ -36,7 +35,6 @@ class bitmap4 {
     return bit < kMaxBits && (words_[bit / 32] >> bit % 32 & 1) != 0;
   }
   constexpr void set(uint32_t bit) {
-    assert(bit < kMaxBits);
     if (bit >= kMaxBits) return;
     words_[bit / 32] |= uint32_t{1} << bit % 32;
     if (count_ <= bit / 32) count_ = bit / 32 + 1;

@@ -126,3 +126,6 @@ class Mount:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the daemon of {self.path} is still there {timeout} s after the unmount")
             time.sleep(0.02)
+        defects = [line for line in self.log_text().splitlines() if "internal error: " in line]
+        if defects:
+            raise AssertionError("the daemon met a defect of its own:\n" + "\n".join(defects))

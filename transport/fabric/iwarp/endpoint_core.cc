@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <cassert>
 #include <cerrno>
 
+#include "transport/runtime/check.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::fabric::iwarp {
@@ -80,7 +80,7 @@ EndpointCore::EndpointCore(Loop& loop, const Options& options, Established e)
       queue_(send_limits(descriptor_.native_handle(), options_, agreed_.crc)) {}
 
 void EndpointCore::start(EndpointEvents& events) {
-  assert(state_ == State::kNew && events_ == nullptr);
+  NFSRDMA_CHECK(state_ == State::kNew && events_ == nullptr);
   events_ = &events;
   state_ = State::kUp;
   wait_readable();

@@ -2,10 +2,10 @@
 // EndpointCore: sending.
 #include <sys/socket.h>
 
-#include <cassert>
 #include <cerrno>
 
 #include "transport/fabric/iwarp/endpoint_core.h"
+#include "transport/runtime/check.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -30,14 +30,14 @@ void EndpointCore::send(std::span<const ConstBytes> parts, uint32_t invalidate, 
 
 void EndpointCore::write(const rpcrdma::segment& target, ConstBytes source, Owner owner,
                          std::optional<Cookie> cookie) {
-  assert(source.size() <= target.length);
+  NFSRDMA_CHECK(source.size() <= target.length);
   if (!usable()) return;
   queue_.write(target, source, std::move(owner), cookie);
   queue_flush();
 }
 
 void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Owner owner, Cookie cookie) {
-  assert(target.size() <= source.length);
+  NFSRDMA_CHECK(target.size() <= source.length);
   if (!usable()) return;
   if (agreed_.ord == 0) {
     return disconnect({.layer = Layer::kTransport,

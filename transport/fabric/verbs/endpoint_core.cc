@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <cassert>
 #include <cerrno>
 
 #include "transport/fabric/verbs/errors.h"
+#include "transport/runtime/check.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::fabric::verbs {
@@ -68,7 +68,7 @@ void EndpointCore::begin() {
 }
 
 void EndpointCore::start(EndpointEvents& events) {
-  assert(events_ == nullptr && state_ != State::kUp);
+  NFSRDMA_CHECK(events_ == nullptr && state_ != State::kUp);
   events_ = &events;
   if (state_ == State::kClosed) return tell();
   if (state_ != State::kNew) return;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// StateMachine: a state that moves only along a declared table of transitions.
+//
+//   struct DoorStates {
+//     enum class State : uint8_t { kOpen, kShut };
+//     static constexpr const char* kName = "door";
+//     static constexpr std::array kTransitions{Transition{State::kOpen, State::kShut}, ...};
+//   };
+//   StateMachine<DoorStates> door{DoorStates::State::kOpen};
+//   door.enter(DoorStates::State::kShut);
+//
+// A transition that is not in the table is a defect of this program: it is logged as an internal error, which
+// ends a test (tests/unit/strict.cc), and carried out, since to end a user's mount would lose more. A state
+// that is entered again is no transition: where that is legal the table says so.
+//
+// One owner moves it, on one loop or under one lock; any thread may read it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "transport/runtime/log.h"
+
+namespace nfsrdma {
+
+template <class State>
+struct Transition {
+  State from, to;
+  bool operator==(const Transition&) const = default;
+};
+
+template <class Table>
+class StateMachine {
+ public:
+  using State = typename Table::State;
+
+  explicit StateMachine(State first) : state_(first) {}
+
+  State get() const { return state_.load(std::memory_order_relaxed); }
+  static constexpr bool may(State from, State to) {
+    return std::ranges::find(Table::kTransitions, Transition<State>{from, to}) != Table::kTransitions.end();
+  }
+  void enter(State next) {
+    const State from = get();
+    if (!may(from, next))
+      log::error("internal error: the {} went from state {} to state {}, which it must not", Table::kName,
+                 static_cast<int>(from), static_cast<int>(next));
+    state_.store(next, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<State> state_;
+};
+
+}  // namespace nfsrdma
