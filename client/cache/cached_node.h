@@ -23,6 +23,7 @@
 #include "client/cache/attribute_cache.h"
 #include "client/cache/data_cache.h"
 #include "client/cache/handle_index.h"
+#include "client/cache/kernel_view.h"
 #include "client/cache/name_cache.h"
 #include "client/cache/sweeps.h"
 #include "transport/runtime/small_mutex.h"
@@ -31,6 +32,46 @@ namespace nfsrdma::client {
 
 class CachedNodeTable;
 struct CachedFile;
+
+// The contents of an object: a file's data in the kernel's page cache, a directory's names in the name cache
+// and in the kernel's cached listing.
+struct ContentState {
+  uint64_t change = 0;  // the change attribute that the contents are of; valid with `known`
+  bool known = false;
+  // Files: the change attribute moved while we were writing; whether by us alone is not known. A new lock
+  // then drops the pages.
+  bool mixed = false;
+  // Files: parts of pages were written here, which the kernel does not keep (Linux 6.18 reads such a page
+  // when somebody wants it).
+  bool partly = false;
+
+  bool are_of(uint64_t other) const { return known && change == other; }
+  void set(uint64_t now) {
+    change = now;
+    known = true;
+  }
+};
+
+// Of a directory: how far its names are believed.
+struct NamesState {
+  uint64_t epoch = 1;  // names learnt in an earlier epoch are hints only
+  // The last change was ours, and the server could not say whether it was the only one: names are verified
+  // again after acdirmax at the latest.
+  bool uncertain = false;
+
+  void others_changed() {
+    uncertain = false;
+    ++epoch;
+  }
+};
+
+// Of a directory: how it is used, which decides what is worth asking for.
+struct DirectoryUse {
+  bool listing_unread = false;      // the listing that came with the last opening was not read
+  bool entries_unasked = false;     // attributes of its files came with its opening; none was asked for since
+  bool acl_asked = false;           // its ACL is being asked for
+  uint8_t uncacheable_lookups = 0;  // lookups answered with a TTL of 0, because the ACL is not known
+};
 
 class CachedNode : public Node {
  public:
@@ -51,53 +92,20 @@ class CachedNode : public Node {
   mutable SmallMutex mutex;
   // --- guarded by mutex ---
   AttributeCache attributes;
-  // Regular files: the change attribute that the kernel's pages are known to be of; directories: that the
-  // name cache's entries (and the kernel's cached listing) are of. Valid with `contents_known`.
-  uint64_t contents_change = 0;
-  bool contents_known = false;
-  // Files: while we were writing the change attribute moved; whether by us alone is not known. A new lock
-  // then drops the pages.
-  bool contents_mixed = false;
-  // Files: written here in parts of pages, which the kernel does not keep (Linux 6.18 reads such
-  // a page when somebody wants it).
-  bool contents_partly = false;
-  // Directories: the kernel may have entries of the listing of `listing_change`; all of them, and of no
-  // other.
-  bool listing_begun = false, listing_known = false;
-  // Directories: the listing that came with the last opening was not read.
-  bool listing_unread = false;
-  // Directories: attributes of its files came with its opening, and none of them was asked for since.
-  bool entries_unasked = false;
+  ContentState contents;
+  KernelState kernel;
+  DirectoryUse use;
+  NamesState names_known;
   // The attributes came with others of the same directory (sweeps.h), and nobody has asked for them since.
   bool swept = false;
-  // Directories: the last change was ours and the server could not say whether it was the only one: names
-  // must be verified again after acdirmax at the latest.
-  bool names_uncertain = false;
-  bool contents_are_of(uint64_t change) const { return contents_known && contents_change == change; }
-  // Nor is the kernel being told to forget what it has.
-  bool pages_are_of(uint64_t change) const { return contents_are_of(change) && drops_under_way == 0; }
-  bool kernel_knows = false;  // the kernel may still believe the attributes that it was last given
-  // Directories: names that were answered here because the kernel may not, for all that is known.
-  uint8_t names_not_lent = 0;
-  bool acl_asked = false;  // who may search it is being asked
-  // Times the kernel is being told to forget pages that somebody else has made old: until it did, nobody's
-  // open may keep them.
-  uint32_t drops_under_way = 0;
-  // How often data of it was written, cut off or dropped here: what was read meanwhile may be of before, also
+  // How often data of it was written, cut off or dropped here: what was read meanwhile may be older, also
   // where the change attribute does not tell.
   std::atomic<uint32_t> data_touched{0};
-  // Of the attributes that the kernel was last given: fingerprint_of(), and the change attribute.
-  uint32_t kernel_fingerprint = 0;
-  uint64_t kernel_change = 0;
-  uint64_t kernel_size = 0;  // by that, and by what was written through it since
-  // Directories: the change attribute of the first listing that was read since the kernel began its cached
-  // one.
-  uint64_t listing_change = 0;
-  // Directories: counts the changes by somebody else. Names learnt in an earlier epoch are hints only.
-  uint64_t names_epoch = 1;
-  // With mutex held: whether names of that epoch are still what the directory holds, as far as is known.
+  // The kernel's pages are of this change attribute, and it is not being told to drop them.
+  bool pages_are_of(uint64_t change) const { return contents.are_of(change) && !kernel.dropping(); }
+  // Names of that epoch are still what the directory holds, as far as is known.
   bool names_hold(uint64_t epoch) const {
-    return epoch == names_epoch && contents_are_of(attributes.get().change);
+    return epoch == names_known.epoch && contents.are_of(attributes.get().change);
   }
   AccessCache access;
   // Files under a promise (AttributeCache::promise): the request that brought it, and a time after its

@@ -25,6 +25,7 @@
 #include "client/cache/cached_node.h"
 #include "client/cache/hidden_removals.h"
 #include "client/cache/listed_entry.h"
+#include "client/cache/name_decision.h"
 #include "client/cache/read_pace.h"
 #include "client/cache/write_limits.h"
 #include "client/cache/write_turn.h"
@@ -173,7 +174,7 @@ class CachingFilesystem : public Filesystem {
                                        std::optional<uint64_t> before) const;
   void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then);
   // With the Node's mutex held: our operations are answered, and somebody else's change was among them. The
-  // caller spawns drop_kernel_data().
+  // caller spawns KernelView::drop_counted().
   static bool others_changed_too(CachedFile& file);
   // The same: somebody else has changed the file, `file` null unless it is open.
   static void note_drop(CachedNode& n, CachedFile* file);
@@ -183,8 +184,6 @@ class CachingFilesystem : public Filesystem {
   static Attributes known_attributes(const NodeRef& node);
   // OpenReply::size_is_news. Node mutex held.
   bool size_is_news(const CachedNode& n) const;
-  // With CachedNode::drops_under_way counted up: counts down when the kernel has no old pages or attributes.
-  Task<> drop_kernel_data(NodeRef node);
   // An answer for a file that the server no longer has: what led to it is asked again. The kernel walks a
   // path anew when it gets ESTALE.
   Error gone(const NodeRef& node, Error error);
@@ -262,6 +261,8 @@ class CachingFilesystem : public Filesystem {
   static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
   // Its attributes are asked for again; `node` may be null.
   void expire(const NodeRef& node);
+  // name_decision.h. The Node's mutex is held.
+  DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const;
   // How long the kernel may believe a name that is known so.
   Duration entry_ttl(const NodeRef& directory, const NameBelief& belief) const;
   // Of a name that leads to a file: it is held by the file's delegation.
@@ -282,9 +283,6 @@ class CachingFilesystem : public Filesystem {
   void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
                    const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
                    const NameBelief& to_belief);
-  // A request that was refused so says that its names are not what they were taken for, or may have been
-  // executed before.
-  static bool leaves_doubt(const Error& error, bool maybe_executed);
   // Nobody knows what became of the name: it is asked for, and its directory.
   void name_in_doubt(const NodeRef& directory, const std::string& name);
   // A name that a request is about to make, and of which nothing is known afterwards unless the request is
@@ -366,7 +364,8 @@ class CachingFilesystem : public Filesystem {
   // The first part of `range` that is not here; becomes what follows. False: not now.
   bool send_ahead(const OpenFileRef& open, const IoAccount& account, ReadRange& range, unsigned loop);
   Task<> fetch_ahead(OpenFileRef open, IoAccount account, Ahead ahead);
-  void keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
+  // The READ is answered: keep_decision.h.
+  void finish_ahead(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece);
   // How much to read of a file with its OPEN: all of it, if it is small and nobody here has its data. 0:
   // nothing.
   size_t worth_reading_with_open(const NodeRef& node, int flags);
@@ -460,7 +459,7 @@ class CachingFilesystem : public Filesystem {
   // Both with the Node's mutex held. The kernel believes a file that it has written up to `end` to end there
   // at least.
   uint64_t known_end(const CachedFile& file) const;
-  static void note_kernel_end(CachedNode& n, uint64_t end) { n.kernel_size = std::max(n.kernel_size, end); }
+  static void note_kernel_end(CachedNode& n, uint64_t end) { n.kernel.wrote_to(end); }
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   struct WritePart {
     WritePart(uint64_t o, Slice d) : offset(o), data(std::move(d)) {}
@@ -551,7 +550,7 @@ class CachingFilesystem : public Filesystem {
   BufferPool& buffers_;
   const ClientOptions options_;
   const rpc::CredentialPtr machine_;
-  FrontEnd* front_end_ = nullptr;
+  KernelView kernel_;
   Timer held_timer_;
   HiddenRemovals hidden_removals_;
   Limits limits_;  // of the mount's root; fixed after mount()

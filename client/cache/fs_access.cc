@@ -93,8 +93,9 @@ Task<Result<>> CachingFilesystem::check_search(RequestContext ctx, NodeRef direc
     CachedNode& d = cached_node(directory);
     std::lock_guard lock(d.mutex);
     if (names_are_free(d)) co_return Result<>{};
-    worth_asking = acl_is_wanted(d) && !d.acl_asked && ++d.names_not_lent % kNamesWorthAsking == 0;
-    d.acl_asked = d.acl_asked || worth_asking;
+    worth_asking =
+        acl_is_wanted(d) && !d.use.acl_asked && ++d.use.uncacheable_lookups % kNamesWorthAsking == 0;
+    d.use.acl_asked = d.use.acl_asked || worth_asking;
   }
   if (worth_asking) Loop::current()->spawn(ask_for_acl(ctx.credential, directory));
   co_return co_await require_access(ctx, directory, nfs4::ACCESS4_LOOKUP, "LOOKUP");
@@ -105,7 +106,7 @@ Task<> CachingFilesystem::ask_for_acl(rpc::CredentialPtr credential, NodeRef dir
   ctx.credential = std::move(credential);
   co_await ask_who_searches(std::move(ctx), directory);
   std::lock_guard lock(cached_node(directory).mutex);
-  cached_node(directory).acl_asked = false;
+  cached_node(directory).use.acl_asked = false;
 }
 
 bool CachingFilesystem::acl_is_wanted(const CachedNode& directory) const {
@@ -122,8 +123,7 @@ void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, ui
     lent = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
   }
   if (search || !lent) return;
-  for (std::string& name : table_.names().names_in(d))
-    front_end_->invalidate_entry(directory, std::move(name));
+  kernel_.invalidate_names(directory, table_.names().names_in(d));
 }
 
 // RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those

@@ -62,11 +62,11 @@ Task<Result<uint64_t>> CachingFilesystem::direct_append_offset(RequestContext ct
     all.shift.reset();
     // A later part of a front end that is right begins beyond the end.
     const uint64_t end = known_end(*file);
-    const bool right = part.offset == end || (part.offset > end && n.kernel_size == end);
+    const bool right = part.offset == end || (part.offset > end && n.kernel.size() == end);
     if (right) {
       all.shift = Result<int64_t>(0);
     } else {
-      const uint64_t believed = std::min(part.offset, n.kernel_size);
+      const uint64_t believed = std::min(part.offset, n.kernel.size());
       lock.unlock();
       auto asking = end_at_server(std::move(ctx), node, file);
       const Result<uint64_t> found = co_await std::move(asking);

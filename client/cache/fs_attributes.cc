@@ -17,13 +17,6 @@ bool is_directory(const Attributes& a) {
 // Questions in a row whose answers are contradicted, while others write the file.
 constexpr int kMostDoubts = 3;
 
-// Of what makes the kernel drop pages by itself. Where two differ and this does not, it is told to once more.
-uint32_t fingerprint_of(const Attributes& a) {
-  const auto nanoseconds =
-      static_cast<uint64_t>(a.mtime.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(a.mtime.tv_nsec);
-  return static_cast<uint32_t>((nanoseconds * 31 + a.size) * 0x9e3779b97f4a7c15 >> 32);
-}
-
 }  // namespace
 
 AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
@@ -33,9 +26,8 @@ AttributeCache::Limits CachingFilesystem::limits(bool directory) const {
 }
 
 void CachingFilesystem::note_drop(CachedNode& n, CachedFile* file) {
-  n.kernel_knows = false;
-  ++n.drops_under_way;
-  n.contents_change = n.attributes.get().change;
+  n.kernel.drop_begins();
+  n.contents.change = n.attributes.get().change;
   if (file != nullptr) file->own_changes.clear();
 }
 
@@ -47,28 +39,27 @@ bool CachingFilesystem::others_changed_too(CachedFile& file) {
 
 KnownContents CachingFilesystem::known_contents(const CachedNode& n, const CachedFile* file) const {
   return {.promised = promised(n),
-          .known = n.contents_known,
-          .contents_change = n.contents_change,
+          .known = n.contents.known,
+          .contents_change = n.contents.change,
           .change = n.attributes.get().change,
           .open = file != nullptr,
           .writing = file != nullptr && file->writing(),
-          .kernel_knows = n.kernel_knows,
-          .kernel_change = n.kernel_change};
+          .kernel_knows = n.kernel.knows(),
+          .kernel_change = n.kernel.change()};
 }
 
 ArrivedAttributes CachingFilesystem::arrived_attributes(const CachedNode& n, const Attributes& attributes,
                                                         Cause cause, std::optional<uint64_t> before) const {
   const Attributes& cached = n.attributes.get();
   const bool directory = is_directory(attributes);
-  return {
-      .directory = directory,
-      .cause = cause,
-      .change = attributes.change,
-      .before = before,
-      .same_rights =
-          cached.mode == attributes.mode && cached.uid == attributes.uid && cached.gid == attributes.gid,
-      .search_withdrawn = directory && all_may_search(cached) && !all_may_search(attributes),
-      .kernel_drops = options_.attributes_before_reads && n.kernel_fingerprint != fingerprint_of(attributes)};
+  return {.directory = directory,
+          .cause = cause,
+          .change = attributes.change,
+          .before = before,
+          .same_rights =
+              cached.mode == attributes.mode && cached.uid == attributes.uid && cached.gid == attributes.gid,
+          .search_withdrawn = directory && all_may_search(cached) && !all_may_search(attributes),
+          .kernel_drops = options_.attributes_before_reads && n.kernel.drops_pages_for(attributes)};
 }
 
 void CachingFilesystem::carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change,
@@ -76,15 +67,12 @@ void CachingFilesystem::carry_out(const Decision& d, CachedNode& n, CachedFile* 
   const uint64_t change = n.attributes.get().change;
   if (d.data == Decision::Data::kConfirmed) table_.data().confirm(n, then);
   if (d.data == Decision::Data::kDropped) table_.data().drop(n);
-  n.contents_known = d.contents_known;
-  n.contents_change = d.contents_change;
-  if (d.mixed) n.contents_mixed = true;
-  if (d.names_epoch_ends) {
-    n.names_uncertain = false;
-    ++n.names_epoch;
-  }
+  n.contents.known = d.contents_known;
+  n.contents.change = d.contents_change;
+  if (d.mixed) n.contents.mixed = true;
+  if (d.names_epoch_ends) n.names_known.others_changed();
   if (d.access_moves) n.access.moved(cached_change, change);
-  if (d.kernel_change_moves) n.kernel_change = change;
+  if (d.kernel_change_moves) n.kernel.follow(change);
   if (d.outdated) note_drop(n, file);
 }
 
@@ -103,17 +91,15 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
         n.attributes.update(attributes, order, table_.next_start(), then, limits(arrived.directory));
     decision = decide(known, arrived, whose, update);
     carry_out(decision, n, file.get(), known.change, then);
-    good = decision.good && n.drops_under_way == 0;
+    good = decision.good && !n.kernel.dropping();
   }
-  if (decision.kernel_forgets_rights) front_end_->invalidate_attributes(node);
-  // chmod(2) of the directory holds its lock in the kernel: invalidate_entry() does not wait for it.
-  if (decision.kernel_forgets_names) {
-    for (std::string& name : table_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
-  }
+  if (decision.kernel_forgets_rights) kernel_.invalidate_attributes(node);
+  // chmod(2) of the directory holds its lock in the kernel: invalidate_names() does not wait for it.
+  if (decision.kernel_forgets_names) kernel_.invalidate_names(node, table_.names().names_in(n));
   if (decision.outdated && cause == Cause::kOpened) {
-    co_await drop_kernel_data(node);
+    co_await kernel_.drop_counted(node);
   } else if (decision.outdated) {
-    Loop::current()->spawn(drop_kernel_data(node));
+    Loop::current()->spawn(kernel_.drop_counted(node));
   }
   co_return good;
 }
@@ -121,12 +107,6 @@ Task<bool> CachingFilesystem::book(NodeRef node, Attributes attributes, uint64_t
 Task<> CachingFilesystem::book_listed(const NodeRef& node, const ListedEntry& entry,
                                       const NameBelief& belief) {
   co_await book(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
-}
-
-Task<> CachingFilesystem::drop_kernel_data(NodeRef node) {
-  co_await front_end_->drop_data(node);
-  std::lock_guard lock(cached_node(node).mutex);
-  --cached_node(node).drops_under_way;
 }
 
 Entry CachingFilesystem::cached_entry(const NodeRef& node, Duration ttl) const {
@@ -144,12 +124,9 @@ AttributesReply CachingFilesystem::attributes_reply(const NodeRef& node) const {
   // Its times come with the answer to the WRITE: until then the kernel is to ask again each time.
   const bool answered = !file || !file->writing();
   const Duration ttl = answered ? n.attributes.remaining(Clock::now(), promises_hold()) : Duration::zero();
-  n.kernel_knows = ttl > Duration::zero();
-  n.kernel_change = attributes.change;
-  // What is appended below that is no late part of what was cut off.
-  if (file && attributes.size < n.kernel_size) file->direct_append.done.clear();
-  n.kernel_size = attributes.size;
-  n.kernel_fingerprint = fingerprint_of(attributes);
+  // What is appended below the new end is no late part of an append that was cut off.
+  if (file && attributes.size < n.kernel.size()) file->direct_append.done.clear();
+  n.kernel.told(attributes, ttl);
   return {attributes, ttl};
 }
 
@@ -159,7 +136,7 @@ bool CachingFilesystem::size_is_news(const CachedNode& n) const {
   if (file && file->writing()) return false;
   uint64_t size = n.attributes.get().size;
   if (file) size = std::max(size, file->written_end(epoch()));
-  return size != n.kernel_size;
+  return size != n.kernel.size();
 }
 
 Attributes CachingFilesystem::known_attributes(const NodeRef& node) {
@@ -192,13 +169,13 @@ void CachingFilesystem::doubt_ages() {
       std::lock_guard lock(n.mutex);
       if (vouched_for(n)) return;
       n.access = {};
-      if (std::exchange(n.names_uncertain, false)) ++n.names_epoch;
+      if (n.names_known.uncertain) n.names_known.others_changed();
       // What is not believed here any more, the kernel was not lent for longer.
       if (!n.attributes.fresh(Clock::now())) return;
       n.attributes.expire(table_.next_start());
     }
-    front_end_->invalidate_attributes(node);
-    for (std::string& name : table_.names().names_in(n)) front_end_->invalidate_entry(node, std::move(name));
+    kernel_.invalidate_attributes(node);
+    kernel_.invalidate_names(node, table_.names().names_in(n));
   });
 }
 
@@ -255,10 +232,10 @@ Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, Nod
   bool pages_are_old = false;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    pages_are_old = cached_node(node).drops_under_way != 0;
+    pages_are_old = cached_node(node).kernel.dropping();
   }
   // read(2) after fstat(2) must show what fstat(2) has seen.
-  if (pages_are_old) co_await front_end_->drop_data(node);
+  if (pages_are_old) co_await kernel_.drop_data(node);
   co_return attributes_reply(node);
 }
 

@@ -103,8 +103,8 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
     asks = asks || !known_access(ctx, n);
     // What is opened to be listed is listed at once. What is opened for something else (fsync, openat) was
     // not read the last time either.
-    const bool kept = n.listing_known && n.attributes.get().change == n.listing_change;
-    lists = !kept && !n.listing_unread;
+    const bool kept = n.kernel.has_listing_of(n.attributes.get().change);
+    lists = !kept && !n.use.listing_unread;
   }
   // The kernel may keep its listing while its files' attributes are old.
   lists = asks && (lists || entries_are_due(node));
@@ -125,10 +125,10 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   reply.directory = listing;
   {
     std::lock_guard lock(n.mutex);
-    reply.keep_cache = n.listing_known && n.attributes.get().change == n.listing_change;
-    if (!reply.keep_cache) n.listing_begun = n.listing_known = false;
+    reply.keep_cache = n.kernel.has_listing_of(n.attributes.get().change);
+    if (!reply.keep_cache) n.kernel.drop_listing();
     // Else the kernel is given the attributes with the listing, and its questions say nothing.
-    if (listing->filled) n.entries_unasked = reply.keep_cache;
+    if (listing->filled) n.use.entries_unasked = reply.keep_cache;
   }
   {
     std::lock_guard lock(listings_mutex_);
@@ -246,8 +246,7 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
 void CachingFilesystem::note_listing_begun(const Listing& listing) {
   CachedNode& n = cached_node(listing.node);
   std::lock_guard lock(n.mutex);
-  if (!std::exchange(n.listing_begun, true)) n.listing_change = listing.change;
-  if (n.listing_change != listing.change) n.listing_known = false;
+  n.kernel.listing_begins(listing.change);
 }
 
 void CachingFilesystem::take_back_old_listings() {
@@ -260,13 +259,13 @@ void CachingFilesystem::take_back_old_listings() {
       if (!listing) return true;
       CachedNode& n = cached_node(listing->node);
       std::lock_guard node_lock(n.mutex);
-      if (!n.listing_known || n.attributes.fresh(now, promises_hold())) return false;
-      n.listing_known = n.listing_begun = false;
+      if (!n.kernel.has_listing() || n.attributes.fresh(now, promises_hold())) return false;
+      n.kernel.drop_listing();
       old.push_back(listing->node);
       return false;
     });
   }
-  for (NodeRef& directory : old) front_end_->invalidate_data(std::move(directory));
+  for (NodeRef& directory : old) kernel_.invalidate_data(std::move(directory));
 }
 
 Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenDirectoryRef directory,
@@ -291,7 +290,7 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
   if (offset < Listing::kAfterDot) {
     // rewinddir(3): the directory as it is now, which is what came with its opening unless it has changed.
     std::lock_guard lock(cached_node(listing.node).mutex);
-    cached_node(listing.node).listing_unread = false;
+    cached_node(listing.node).use.listing_unread = false;
     listing.start(listing.ahead && cached_node(listing.node).attributes.get().change == listing.change);
   } else {
     listing.seek(cookie);
@@ -324,7 +323,7 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
       // The kernel takes a listing for complete when it is told of its end.
       std::lock_guard lock(cached_node(listing.node).mutex);
       CachedNode& n = cached_node(listing.node);
-      if (page.entries.empty()) n.listing_known = n.listing_begun && n.listing_change == listing.change;
+      if (page.entries.empty()) n.kernel.listing_ends(listing.change);
       break;
     }
   }
@@ -335,7 +334,7 @@ Task<> CachingFilesystem::releasedir(OpenDirectoryRef directory) {
   const auto& listing = static_cast<const Listing&>(*directory);
   if (!listing.ahead) co_return;
   std::lock_guard lock(cached_node(listing.node).mutex);
-  cached_node(listing.node).listing_unread = true;
+  cached_node(listing.node).use.listing_unread = true;
 }
 
 Task<Result<>> CachingFilesystem::fsyncdir(RequestContext, OpenDirectoryRef) {

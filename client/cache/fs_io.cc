@@ -202,7 +202,7 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
   bool through = handle.synchronous || ctx.direct;
   {
     std::lock_guard lock(cached_node(node).mutex);
-    if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents_partly = true;
+    if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents.partly = true;
     // After an error the application is told at once, until it has seen the first one.
     through = through || file->write_errors != handle.errors_seen;
   }
@@ -246,7 +246,7 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   file->written.notify_all();
   lock.unlock();
   if (held) send_held_until_answer(node, file);
-  if (foreign) Loop::current()->spawn(drop_kernel_data(node));
+  if (foreign) Loop::current()->spawn(kernel_.drop_counted(node));
   co_return written;
 }
 

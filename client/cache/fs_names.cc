@@ -31,42 +31,36 @@ bool CachingFilesystem::valid_name(const std::string& name) {
 uint64_t CachingFilesystem::names_epoch(const NodeRef& directory, uint64_t change) {
   const CachedNode& d = cached_node(directory);
   std::lock_guard lock(d.mutex);
-  return d.contents_are_of(change) ? d.names_epoch : 0;
+  return d.contents.are_of(change) ? d.names_known.epoch : 0;
+}
+
+DirectoryKnowledge CachingFilesystem::directory_knowledge(const CachedNode& d, uint64_t epoch,
+                                                          TimePoint now) const {
+  return {.holds = d.names_hold(epoch),
+          .uncertain = d.names_known.uncertain,
+          .remaining = d.attributes.remaining(now)};
 }
 
 Duration CachingFilesystem::entry_ttl(const NodeRef& directory, const NameBelief& belief) const {
   const CachedNode& d = cached_node(directory);
-  std::lock_guard lock(d.mutex);
-  if (options_.lookupcache == LookupCache::kNone) return Duration::zero();
-  if (!names_are_free(d)) return Duration::zero();
-  if (!d.names_hold(belief.epoch)) return Duration::zero();
   const TimePoint now = Clock::now();
-  const Duration known = d.attributes.remaining(now);
-  if (!d.names_uncertain) return known;
-  return std::clamp<Duration>(belief.since + options_.acdirmax - now, Duration::zero(), known);
+  std::lock_guard lock(d.mutex);
+  return name_ttl(directory_knowledge(d, belief.epoch, now), belief, now, options_.acdirmax,
+                  options_.lookupcache, names_are_free(d));
 }
 
 Task<NameBelief> CachingFilesystem::book_own_change(NodeRef directory, uint64_t before, uint64_t after,
                                                     bool atomic, std::optional<Attributes> attributes,
                                                     uint64_t order) {
   CachedNode& d = cached_node(directory);
-  bool ours_alone = false;
   {
     std::lock_guard lock(d.mutex);
-    ours_alone = d.contents_are_of(before);
-    if (ours_alone) {
-      // A name more or less changes nothing of who may do what.
-      const Attributes& known = d.attributes.get();
-      const bool same_rights = attributes && known.mode == attributes->mode && known.uid == attributes->uid &&
-                               known.gid == attributes->gid;
-      if (same_rights) d.access.moved(before, after);
-      d.contents_change = after;
-      if (!atomic) d.names_uncertain = true;
-    } else {
-      d.contents_known = false;
-      d.names_uncertain = false;
-      ++d.names_epoch;
-    }
+    const bool alone = follow_own_change(d.contents, d.names_known, before, after, atomic);
+    // A name more or less changes nobody's rights to the directory.
+    const Attributes& known = d.attributes.get();
+    const bool same_rights = attributes && known.mode == attributes->mode && known.uid == attributes->uid &&
+                             known.gid == attributes->gid;
+    if (alone && same_rights) d.access.moved(before, after);
     if (!attributes) d.attributes.expire(table_.next_start());
   }
   if (attributes) co_await book(directory, *attributes, order, Cause::kAsked);
@@ -84,8 +78,7 @@ bool CachingFilesystem::believed(const NodeRef& directory, const NameBelief& bel
   const CachedNode& d = cached_node(directory);
   const TimePoint now = Clock::now();
   std::lock_guard lock(d.mutex);
-  return d.names_hold(belief.epoch) && d.attributes.fresh(now) &&
-         (!d.names_uncertain || now - belief.since < options_.acdirmax);
+  return believes(directory_knowledge(d, belief.epoch, now), belief, now, options_.acdirmax);
 }
 
 Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext ctx, NodeRef directory,
@@ -173,11 +166,6 @@ void CachingFilesystem::expire(const NodeRef& node) {
   if (!node) return;
   std::lock_guard lock(cached_node(node).mutex);
   cached_node(node).attributes.expire(table_.next_start());
-}
-
-bool CachingFilesystem::leaves_doubt(const Error& error, bool maybe_executed) {
-  const int e = error.errnum;
-  return maybe_executed || e == EEXIST || e == ENOENT || e == ENOTEMPTY;
 }
 
 void CachingFilesystem::name_in_doubt(const NodeRef& directory, const std::string& name) {

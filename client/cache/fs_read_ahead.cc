@@ -5,7 +5,7 @@
 // What is kept is of one version of the file, and nobody else's data. A READ that is to be kept carries
 // GETATTR of the change attribute behind it: that it is the one known before the READ was sent says that
 // nothing changed the file in between, so the data is of the version that the kernel's pages are of
-// (CachedNode::contents_change). Whatever makes those pages old drops what is kept of the file (book(),
+// (ContentState::change). Whatever makes those pages old drops what is kept of the file (book(),
 // invalidate_data(), a lock that validates); our own writes take out what they overlap before they are
 // answered (supersede()); a restart of the server drops everything. What is not confirmed for acregmax is not
 // believed.
@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "client/cache/caching_filesystem.h"
+#include "client/cache/keep_decision.h"
 #include "client/cache/read_ahead.h"
 
 namespace nfsrdma::client {
@@ -38,12 +39,12 @@ constexpr uint64_t kPiecesOfWindow = 4;
 
 void CachingFilesystem::invalidate_data(const NodeRef& node) {
   drop_kept(cached_node(node));
-  front_end_->invalidate_data(node);
+  kernel_.invalidate_data(node);
 }
 
 Task<> CachingFilesystem::drop_data(NodeRef node) {
   drop_kept(cached_node(node));
-  co_await front_end_->drop_data(node);
+  co_await kernel_.drop_data(node);
 }
 
 bool CachingFilesystem::keeps_data() const {
@@ -133,9 +134,9 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
   {
     std::lock_guard lock(n.mutex);
     // While we are writing the file it changes under any READ.
-    if (!n.contents_known || n.drops_under_way != 0 || !handle.cached->writes.empty()) return false;
-    if (handle.outdated_change == n.contents_change) return false;
-    ahead.change = n.contents_change;
+    if (!n.contents.known || n.kernel.dropping() || !handle.cached->writes.empty()) return false;
+    if (handle.outdated_change == n.contents.change) return false;
+    ahead.change = n.contents.change;
     auto fill = table_.data().begin(n, range.offset, range.size, buffers_);
     if (!fill) {
       if (!table_.data().covers(n, range.offset, range.size)) return false;  // there is no room
@@ -168,7 +169,7 @@ Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead
   const ReadPace::Sent sent = pace_.sending(Clock::now());
   auto piece = co_await read_piece(open, account, ahead.fill.offset, ahead.fill.room, ReadFor::kKeeping);
   if (piece) pace_.answered(sent, piece->data.size(), Clock::now());
-  keep(handle, ahead, piece);
+  finish_ahead(handle, ahead, piece);
   ahead.fill.room = {};
   const bool more = piece.has_value();
   piece = fail(Error{});
@@ -181,21 +182,24 @@ Task<> CachingFilesystem::fetch_ahead(OpenFileRef open, IoAccount account, Ahead
   if (more) read_ahead(open, account);
 }
 
-void CachingFilesystem::keep(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece) {
+void CachingFilesystem::finish_ahead(CachedOpen& handle, const Ahead& ahead, const Result<ReadPiece>& piece) {
   CachedNode& n = cached_node(handle.node);
   DataCache& data = table_.data();
+  const size_t bytes = piece ? piece->data.size() : 0;
   std::lock_guard lock(n.mutex);
-  const bool current = n.pages_are_of(ahead.change);
-  if (piece && current && piece->change == ahead.change && epoch() == ahead.epoch) {
-    data.complete(ahead.fill, piece->data.size(), piece->eof, Clock::now());
-    return;
+  switch (keep({.answered = piece.has_value(),
+                .pages_are_of = n.pages_are_of(ahead.change),
+                .same_change = piece && piece->change == ahead.change,
+                .same_epoch = epoch() == ahead.epoch,
+                .writing = handle.cached->writing()})) {
+    case Keep::kKeep: data.complete(ahead.fill, bytes, piece->eof, Clock::now()); break;
+    case Keep::kForget: data.abandon(ahead.fill, bytes); break;
+    case Keep::kFileChanged:
+      data.abandon(ahead.fill, bytes);
+      data.drop(n);
+      handle.outdated_change = ahead.change;
+      n.attributes.expire(table_.next_start());
   }
-  data.abandon(ahead.fill, piece ? piece->data.size() : 0);
-  if (!piece || !current || piece->change == ahead.change || handle.cached->writing()) return;
-  // Somebody else has changed the file: whoever relies on its attributes asks again.
-  data.drop(n);
-  handle.outdated_change = ahead.change;
-  n.attributes.expire(table_.next_start());
 }
 
 size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags) {
@@ -208,7 +212,7 @@ size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags
     const CachedFileRef file = n.cached_file();
     if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
     // The kernel has it, if anybody needs it.
-    if (n.contents_are_of(a.change) && !n.contents_partly) return 0;
+    if (n.contents.are_of(a.change) && !n.contents.partly) return 0;
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
@@ -229,7 +233,7 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   if (piece.data.size() == 0) return table_.data().drop(n);
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;
-  n.contents_partly = false;
+  n.contents.partly = false;
   handle.unread = true;
   ++opened_unread_;
 }

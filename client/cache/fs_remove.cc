@@ -146,9 +146,8 @@ Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef d
               describe(removed.error()));
   }
   // The kernel has not asked for this, and knows nothing of it.
-  if (front_end_ == nullptr) co_return;
-  front_end_->invalidate_entry(directory, std::move(name));
-  front_end_->invalidate_attributes(directory);
+  kernel_.invalidate_name(directory, std::move(name));
+  kernel_.invalidate_attributes(directory);
 }
 
 Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_directory, std::string from,

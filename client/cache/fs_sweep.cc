@@ -23,7 +23,7 @@ bool CachingFilesystem::entries_are_due(const NodeRef& directory) {
   if (!sweeps()) return false;
   {
     std::lock_guard lock(cached_node(directory).mutex);
-    if (cached_node(directory).entries_unasked) return false;
+    if (cached_node(directory).use.entries_unasked) return false;
   }
   const std::vector<NodeRef> some = table_.names().children(*directory.get(), kSample);
   const auto old = std::count_if(some.begin(), some.end(),
@@ -34,7 +34,7 @@ bool CachingFilesystem::entries_are_due(const NodeRef& directory) {
 SweepRef CachingFilesystem::note_asked(const NodeRef& directory) {
   {
     std::lock_guard lock(cached_node(directory).mutex);
-    cached_node(directory).entries_unasked = false;
+    cached_node(directory).use.entries_unasked = false;
   }
   return table_.sweeps().asked(*directory.get(), Clock::now(), options_.acregmin);
 }

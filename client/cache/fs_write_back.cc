@@ -98,7 +98,7 @@ void CachingFilesystem::extent_answered(const NodeRef& node, const CachedFileRef
   file->written.notify_all();
   lock.unlock();
   if (held) send_held_until_answer(node, file);
-  if (foreign) Loop::current()->spawn(drop_kernel_data(node));
+  if (foreign) Loop::current()->spawn(kernel_.drop_counted(node));
 }
 
 bool CachingFilesystem::sent(CachedFile& file, const WriteExtent& extent) {

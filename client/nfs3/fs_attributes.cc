@@ -43,7 +43,7 @@ Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, u
 uint64_t Nfs3Filesystem::names_change(const NodeRef& directory) {
   const Nfs3Node& d = nfs3_node(directory);
   std::lock_guard lock(d.mutex);
-  return d.contents_known ? d.contents_change : 0;
+  return d.contents.known ? d.contents.change : 0;
 }
 
 uint64_t Nfs3Filesystem::epoch_of(const NodeRef& directory, uint64_t before,

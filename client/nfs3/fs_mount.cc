@@ -157,7 +157,7 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
 }
 
 Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
-  front_end_ = front_end;
+  kernel_.begin(front_end);
   co_await loops_[0].resume_here();
   auto handle = co_await find_export();
   if (!handle) co_return fail(std::move(handle.error()));

@@ -100,10 +100,9 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
         if (!suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
         OpenReply reply;
         const uint64_t change = n.attributes.get().change;
-        reply.keep_cache = n.pages_are_of(change) && (!n.kernel_knows || n.kernel_change == change);
+        reply.keep_cache = n.pages_are_of(change) && !n.kernel.knows_other_than(change);
         reply.size_is_news = size_is_news(n);
-        n.contents_known = true;
-        n.contents_change = change;
+        n.contents.set(change);
         const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);
         delegations_.used(delegation);
         delegations_.count_local_open();
@@ -164,7 +163,7 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
   }
   if (first) {
     delegations_.leaving(delegation);
-    front_end_->invalidate_attributes(node);
+    kernel_.invalidate_attributes(node);
     // What was written through a mapping is the kernel's until it is told to let go of it. And who reads on
     // through a descriptor or a mapping asks for nothing while the kernel has the pages: they go before
     // somebody else may change them.
@@ -280,7 +279,6 @@ void Nfs4Filesystem::delegation_ended(NodeRef node) {
   // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
   // depends are no longer guaranteed." An open asks by itself; who has it open would go on without asking.
   expire(node);
-  if (front_end_ == nullptr) return;
   bool opened = false;
   {
     std::lock_guard lock(nfs4_node(node).mutex);
@@ -288,7 +286,7 @@ void Nfs4Filesystem::delegation_ended(NodeRef node) {
     opened = file && file->opened();
   }
   if (opened) return invalidate_data(node);
-  front_end_->invalidate_attributes(std::move(node));
+  kernel_.invalidate_attributes(std::move(node));
 }
 
 std::optional<DelegationHolder::Known> Nfs4Filesystem::delegated_attributes(const Delegation& delegation) {

@@ -334,8 +334,8 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
   bool known = false, promised = false;
   {
     std::lock_guard guard(n.mutex);
-    before = n.contents_change;
-    known = n.contents_known;
+    before = n.contents.change;
+    known = n.contents.known;
     // Nobody else has changed the file.
     promised = vouched_for(n);
   }
@@ -348,8 +348,8 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
   {
     std::lock_guard guard(n.mutex);
     // Not knowing is no reason to refuse the lock, but one to read everything anew.
-    changed = !asked || !known || n.contents_change != before || n.contents_mixed || n.drops_under_way != 0;
-    n.contents_mixed = false;
+    changed = !asked || !known || n.contents.change != before || n.contents.mixed || n.kernel.dropping();
+    n.contents.mixed = false;
   }
   if (changed) co_await drop_data(node);
   if (ctx.cancellation && ctx.cancellation->cancelled()) {
@@ -572,7 +572,7 @@ Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<F
 
 void Nfs4Filesystem::locks_lost(NodeRef node) {
   // Reads must come here to be refused.
-  if (front_end_ != nullptr) invalidate_data(node);
+  invalidate_data(node);
 }
 
 }  // namespace nfsrdma::client

@@ -59,7 +59,7 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
 Nfs4Filesystem::~Nfs4Filesystem() = default;
 
 Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
-  front_end_ = front_end;
+  kernel_.begin(front_end);
   co_await loops_[0].resume_here();
   Result<> started = co_await session_.start();
   if (!started) co_return fail(std::move(started.error()));
