@@ -14,7 +14,6 @@ namespace nfsrdma::test {
 namespace {
 
 using client::Attributes;
-using client::Duration;
 using client::KernelState;
 
 Attributes attributes(uint64_t change, uint64_t size, time_t mtime = 0) {

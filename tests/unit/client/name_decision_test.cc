@@ -13,16 +13,13 @@
 namespace nfsrdma::test {
 namespace {
 
-using client::Clock;
 using client::ContentState;
 using client::DirectoryKnowledge;
-using client::Duration;
 using client::Keep;
 using client::LookupCache;
 using client::NameBelief;
 using client::NamesState;
 using client::ReadForKeeping;
-using client::TimePoint;
 
 constexpr std::array kBooleans{false, true};
 constexpr Duration kAcdirmax = std::chrono::seconds(60), kRemaining = std::chrono::seconds(30);
