@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric that a mount's options ask for.
+// Makes the fabric that a mount's options select.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace nfsrdma::client {
 
-// For kSoftwareRdma and kRdmaDevice. `domains`: one for all loops of the mount.
+// For kSoftwareRdma and kRdmaDevice. All loops of a mount share `domains`.
 std::unique_ptr<fabric::Fabric> make_fabric(Loop& loop, const ClientOptions& options,
                                             const std::shared_ptr<fabric::verbs::Domains>& domains);
 

@@ -2,14 +2,14 @@
 // Filesystem: the NFS client as its front ends see it. No FUSE type and no wire type crosses this line.
 //
 // One object per mount, shared by all loops. A method is a coroutine that runs on the loop that calls it and
-// uses that loop's connection; parameters are by value because the caller's frame may be gone before a
-// request on a dead filer is answered. Methods never block a loop and never fail to answer; they may wait for
-// ever on a hard mount.
+// uses that loop's connection. Parameters are by value, because the caller's frame may be gone before a
+// server that does not respond answers. Methods never block a loop and always return a result. On a hard
+// mount they may wait without limit.
 //
-// Nobody cancels a method: the server's slot must see its reply (RFC 8881 section 2.10.6). A front end that
-// gave the application an early answer (interrupt, soft mount) lets the coroutine run on and undoes what it
-// returns: release() what open() gave, and so on. Only what is not sent yet ends early, through Cancellation:
-// blocking lock waits, changes that the server puts off, writes that there is no room for.
+// A method cannot be cancelled: the client must see the reply for the server's slot (RFC 8881 section
+// 2.10.6). A front end that answered the application early (interrupt, soft mount) lets the coroutine finish
+// and undoes its result, for example it calls release() for what open() returned. Cancellation ends only what
+// is not sent yet: blocking lock waits, changes that the server delays, writes that wait for memory.
 //
 // Errors: Error.errnum is what the application sees, as the kernel's NFS client would present it.
 #pragma once
@@ -38,14 +38,14 @@
 
 namespace nfsrdma::client {
 
-// Nobody waits for a request any more: a blocking lock wait ends, a change is not sent again. Shared by the
-// front end and the coroutine; cancel() may come from any thread.
+// Says that nobody waits for a request any more: a blocking lock wait ends, and a change is not sent again.
+// Shared by the front end and the coroutine. Any thread may call cancel().
 class Cancellation {
  public:
   void cancel();
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   const std::atomic<bool>& flag() const { return cancelled_; }
-  // At most one; called at once when already cancelled. Any thread may end up calling `fn`.
+  // At most one callback. It is called at once if the request is already cancelled. Any thread may call `fn`.
   void on_cancel(std::function<void()> fn);
 
  private:
@@ -54,22 +54,20 @@ class Cancellation {
   std::function<void()> callback_;
 };
 
-// On whose behalf a request runs.
+// The user and the circumstances of a request.
 struct RequestContext {
   rpc::CredentialPtr credential;
-  // Of lock requests, of changes of names and attributes, and of writes, else null: nobody waits for the
-  // answer any more.
-  // A lock that is granted afterwards is given back; a change that is not on its way is not made, because
-  // what its caller does next must not be undone by it; a write that waits for room is not kept.
+  // Set for lock requests, for changes of names and attributes, and for writes; else null. After cancel(): a
+  // lock that is granted is released again; a change that was not sent is not sent, because it could undo
+  // what the caller does next; a write that waits for memory is dropped.
   std::shared_ptr<Cancellation> cancellation;
-  // The calling thread in the daemon's PID namespace; 0: not known, as of pages that the kernel writes back.
-  // Looked at by what locks have to do with: read, write, setattr.
+  // The calling thread in the daemon's PID namespace. 0: not known, for example when the kernel writes back
+  // pages. The code for locks uses it in read, write and setattr.
   uint32_t thread = 0;
-  // O_DIRECT: read() asks the server, whatever is kept here; what write() brings is on the server when it
-  // returns.
+  // O_DIRECT: read() asks the server and ignores cached data. write() returns when the data is on the server.
   bool direct = false;
-  // O_APPEND: write() puts it at the file's end, which the front end may know from before somebody else's
-  // change.
+  // O_APPEND: write() puts the data at the end of the file. The front end's offset may be wrong, because
+  // another client changed the file.
   bool append = false;
 };
 
@@ -91,10 +89,10 @@ struct Attributes {
 
 struct AttributesReply {
   Attributes attributes;
-  Duration ttl{};  // how long they may be believed without asking again
+  Duration ttl{};  // how long they are valid without asking the server again
 };
 
-// A name's answer. `node` is null for "no such name, and you may remember that for entry_ttl".
+// The result of a lookup. A null `node` is a negative entry, valid for entry_ttl.
 struct Entry {
   NodeRef node;
   Attributes attributes;
@@ -118,7 +116,7 @@ struct SetAttributes {
   bool any() const { return mode || uid || gid || size || atime || mtime; }
 };
 
-// An open file or directory; defined by each Filesystem. Any thread may drop the last reference, after
+// An open file or directory. Each Filesystem derives its own. Any thread may drop the last reference, after
 // release().
 class OpenFile {
  public:
@@ -133,8 +131,8 @@ using OpenDirectoryRef = std::shared_ptr<OpenDirectory>;
 
 struct OpenReply {
   OpenFileRef file;
-  bool keep_cache = false;  // the kernel's pages for this file are still what the server has
-  // The front end was last told another size of the file, and an answer to open() tells it none.
+  bool keep_cache = false;  // the kernel's cached pages of this file are still valid
+  // The size differs from the one that the front end got last, and a FUSE reply to open() carries no size.
   bool size_is_news = false;
 };
 struct CreateReply {
@@ -143,24 +141,24 @@ struct CreateReply {
 };
 struct OpenDirectoryReply {
   OpenDirectoryRef directory;
-  bool keep_cache = false;  // the kernel's cached listing is still what the server has
+  bool keep_cache = false;  // the kernel's cached listing is still valid
 };
 
 struct DirectoryEntry {
   std::string name;
   uint64_t ino = 0;
   uint32_t type = 0;  // S_IFMT bits
-  uint64_t next = 0;  // offset from which the following entry is read
+  uint64_t next = 0;  // the offset that continues after this entry
   std::optional<Entry>
-      entry;  // with plus: what lookup() would answer; absent for ".", ".." and where unknown
+      entry;  // with `plus`: the result of lookup(); absent for ".", ".." and where not known
 };
 struct DirectoryPage {
   std::vector<DirectoryEntry> entries;  // empty: end of directory
 };
 
 struct ReadReply {
-  // In file order; together `size` bytes, shorter than asked only at end of file. To be landed before it is
-  // looked at.
+  // In file order, `size` bytes in total; shorter than requested only at the end of the file. Call
+  // BulkData::land() before you look at the bytes.
   std::vector<BulkData> data;
   size_t size = 0;
 };
@@ -172,7 +170,7 @@ struct FilesystemStatus {
   uint32_t name_max = 255;
 };
 
-// What is known of how to find a Node, for people. No server is asked.
+// What is known about a Node's name, for messages to people. The server is not asked.
 struct Whereabouts {
   uint64_t ino = 0;   // st_ino; 0: not known
   NodeRef directory;  // null: no name is known
@@ -187,16 +185,17 @@ struct Lock {
   uint32_t pid = 0;           // getlk answer: the holder, 0 when on another client
 };
 
-// What a Filesystem asks of its front end: to make the kernel forget. Any loop may call; never blocks.
+// The calls from a Filesystem to its front end: they invalidate what the kernel caches. Any loop; they never
+// block.
 class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
   virtual void invalidate_data(NodeRef node) = 0;  // pages and attributes
-  // As invalidate_data(), and returns when the kernel has done it: for whoever just got a lock. Never from a
-  // request that holds up the file's pages (read, write).
+  // As invalidate_data(), and completes when the kernel has dropped the pages. For a lock that was just
+  // granted. A request that the kernel's pages wait for (read, write) must not call it.
   virtual Task<> drop_data(NodeRef node) = 0;
   virtual void invalidate_attributes(NodeRef node) = 0;  // attributes only
-  // The name is looked up before it is used again.
+  // The kernel must look the name up before it uses it again.
   virtual void invalidate_entry(NodeRef directory, std::string name) = 0;
 };
 
@@ -204,11 +203,11 @@ class Filesystem {
  public:
   virtual ~Filesystem() = default;
 
-  // Connects every loop, establishes client ID and session, walks from the pseudo-root to the export. One
-  // attempt; the caller repeats within `retry`.
+  // Connects every loop, establishes client ID and session, and walks from the pseudo root to the export. It
+  // tries once; the caller retries within `retry`.
   virtual Task<Result<Entry>> mount(FrontEnd* front_end) = 0;
-  // Writes back, closes, returns delegations, destroys session and client ID, closes connections. Bounded by
-  // `patience` when the server does not answer; false then.
+  // Writes back, closes, returns delegations, destroys session and client ID, and closes the connections. If
+  // the server does not answer within `patience`, it gives up and returns false.
   virtual Task<bool> unmount(Duration patience) = 0;
 
   virtual Task<Result<Entry>> lookup(RequestContext ctx, NodeRef directory, std::string name) = 0;
@@ -239,22 +238,22 @@ class Filesystem {
                                            uint32_t mode, int flags) = 0;
   virtual Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset,
                                        size_t size) = 0;
-  // All of `data` or an error. Keeps `data` as long as a server restart could lose it. Where too much is kept
-  // it waits before it does.
+  // Writes all of `data` or fails. Keeps `data` as long as a server restart could lose it. If too much is
+  // kept already, it waits first.
   virtual Task<Result<>> write(RequestContext ctx, OpenFileRef file, uint64_t offset, Slice data) = 0;
-  // close(2) of one descriptor: writes back, reports write errors once, drops `lock_owner`'s POSIX locks.
+  // close(2) of one descriptor: writes back, reports a write error once, releases `lock_owner`'s POSIX locks.
   virtual Task<Result<>> flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) = 0;
-  // The error of writing that flush() or fsync(), which fail with nothing else, is about to tell the
-  // application: the latest. Nothing when another caller has been told meanwhile. Until it is taken the next
-  // of them gives it again: their callers may have been answered early.
+  // The latest write error. The front end takes it just before it answers flush() or fsync(), which fail for
+  // no other reason. Nothing if it was taken for another caller meanwhile. Until the error is taken, each
+  // flush() or fsync() reports it again, because an earlier caller may have been answered early.
   virtual std::optional<Error> take_error(const OpenFileRef& file) = 0;
   virtual Task<Result<>> fsync(RequestContext ctx, OpenFileRef file, bool data_only) = 0;
-  // Last reference of an open file description: its locks go.
+  // The last reference to an open file description is gone: its locks are released.
   virtual Task<> release(RequestContext ctx, OpenFileRef file) = 0;
 
   virtual Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) = 0;
-  // Entries after `offset` (0 = from the start), as many as fit about `bytes` of names; offsets stay valid
-  // for seekdir. `plus` asks for entries with attributes.
+  // Entries after `offset` (0: from the start), as many as fit about `bytes` of names. Offsets stay valid for
+  // seekdir(3). `plus` asks for entries with attributes.
   virtual Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
                                               size_t bytes, bool plus) = 0;
   virtual Task<> releasedir(OpenDirectoryRef directory) = 0;
@@ -262,23 +261,23 @@ class Filesystem {
 
   virtual Task<Result<FilesystemStatus>> statfs(RequestContext ctx, NodeRef node) = 0;
 
-  // POSIX byte-range locks. getlk: the first conflicting lock, or kUnlock.
+  // POSIX byte-range locks. getlk returns the first conflicting lock, or kUnlock.
   virtual Task<Result<Lock>> getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) = 0;
-  // `wait`: until granted, or EINTR through ctx.cancellation.
+  // `wait`: completes when the lock is granted, or fails with EINTR through ctx.cancellation.
   virtual Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock,
                                bool wait) = 0;
   virtual Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type,
                                bool wait) = 0;
 
-  // True while the server does not answer for longer than a soft mount waits (timeo, retrans of nfs(5));
-  // always false on hard mounts. The front end then gives waiting applications soft_errno().
+  // True if the server has not answered for longer than a soft mount waits (timeo and retrans of nfs(5)).
+  // Always false on hard mounts. While it is true, the front end fails waiting requests with soft_errno().
   virtual bool soft_timed_out() const = 0;
   virtual int soft_errno() const = 0;
-  // The front end found no memory for a request, and tries again: what is kept is to be given up for it. On a
-  // loop.
+  // The front end found no memory for a request and retries. The Filesystem drops cached data to free some.
+  // Called on a loop.
   virtual void memory_refused() {}
 
-  // True while the server is not answering at all ("not responding" was logged). Any thread.
+  // False while the server does not answer ("not responding" was logged). Any thread.
   virtual bool responding() const = 0;
 
   // Any thread.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NoFrontEnd: for a Filesystem that is used directly, with nothing cached on behalf of a kernel. Any loop.
+// NoFrontEnd: for a Filesystem that is used directly, without a kernel that caches. Any loop.
 #pragma once
 
 #include <string>

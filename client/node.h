@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node: one file object of the server, as every part of the client names it.
 //
-// Exactly one Node exists per file handle of a mount while anybody refers to it: the front end (which counts
-// kernel lookups in front_end_lookups), open files, requests under way. NodeRef counts references, any
-// thread; the last one removes the Node from its Filesystem's table. What a Filesystem keeps per file lies in
-// its derived class.
+// Exactly one Node exists per file handle of a mount while anything refers to it: the front end (which counts
+// the kernel's lookups in front_end_lookups), open files, requests in progress. NodeRef counts references;
+// any thread may copy or drop one. The last reference removes the Node from its Filesystem's table. A
+// Filesystem keeps its own data per file in a derived class.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,12 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // For the front end only: how many lookups the kernel holds. While it is above zero the front end owns one
-  // reference (see NodeRef::detach and NodeRef::adopt) and has the Node in a list of its own.
+  // For the front end only: the number of lookups that the kernel holds. While it is above zero, the front
+  // end owns one reference (NodeRef::detach, NodeRef::adopt) and keeps the Node in a list of its own.
   std::atomic<uint64_t> front_end_lookups{0};
   Node* front_end_next = nullptr;
   Node* front_end_previous = nullptr;
-  // For the front end only: which of those that have had this address it is, once that was asked.
+  // For the front end only: the FUSE generation of this Node's address; 0 until it was asked for.
   std::atomic<uint32_t> front_end_generation{0};
 
  protected:

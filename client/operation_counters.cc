@@ -10,7 +10,7 @@ uint64_t us(Duration d) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(d).count());
 }
 
-// Rarely more than a load: only a new maximum is written.
+// Usually only a load, because it writes only a new maximum.
 void raise(std::atomic<uint64_t>& most, uint64_t value) {
   uint64_t now = most.load(std::memory_order_relaxed);
   while (value > now && !most.compare_exchange_weak(now, value, std::memory_order_relaxed)) {

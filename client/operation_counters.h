@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OperationCounters: requests by the operation they are for, counted without a lock. Any thread.
+// OperationCounters: counts requests by operation, without a lock. Any thread.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class OperationCounters {
   struct Counter {
     std::atomic<uint64_t> errors{0}, retransmissions{0}, sent{0}, received{0}, queue_us{0}, response_us{0},
         max_us{0};
-    LatencyHistogram latency;  // its sum is how many were answered
+    LatencyHistogram latency;  // its sum is the number of replies
   };
   const NameOf name_of_;
   std::array<Counter, kOperations> counters_;

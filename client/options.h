@@ -21,20 +21,20 @@ enum class LookupCache : uint8_t { kAll, kPositive, kNone };
 enum class IdMapping : uint8_t { kNumeric, kNfsidmap };
 enum class AddressFamily : uint8_t { kAny, kIpv4, kIpv6 };
 
-// How long a request may go unanswered before a soft mount gives it up. nfs(5) names `retrans` repetitions
-// and a back-off that grows by `timeo`, up to 600 seconds; the kernel's client, which users know, gives up
-// after timeo * (retrans + 1), at most 600 seconds (and always after one timeo).
+// How long a request may stay unanswered before a soft mount gives up. nfs(5) describes `retrans`
+// retransmissions with a back-off that grows by `timeo`, up to 600 seconds. The kernel's client, which users
+// know, gives up after timeo * (retrans + 1), at most 600 seconds, but never before one timeo.
 constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds timeo, unsigned retrans) {
   constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(600);
   if (timeo >= kLongest / (int64_t{retrans} + 1)) return std::max(timeo, kLongest);
   return timeo * (int64_t{retrans} + 1);
 }
 
-// The rungs of the ladder (cli/ladder.h) that NFSv4.1 has.
+// The transports of the ladder (cli/ladder.h) for NFSv4.1.
 enum class TransportKind : uint8_t {
   kTcp,
-  kSoftwareRdma,  // RPC over RDMA, the RDMA in user space over TCP
-  kRdmaDevice,    // RPC over RDMA, through a device of this machine
+  kSoftwareRdma,  // RPC-over-RDMA; RDMA in user space over TCP
+  kRdmaDevice,    // RPC-over-RDMA through a device of this machine
 };
 
 struct ClientOptions {
@@ -45,20 +45,20 @@ struct ClientOptions {
   bool reserved_port = false;
   TransportKind transport = TransportKind::kTcp;
   rdma::Versions rdma_versions = rdma::Versions::kAuto;
-  // What earlier attempts to mount have learnt of the server; null: nothing.
+  // What earlier mount attempts learnt about the server. Null: nothing.
   std::shared_ptr<rdma::VersionMemory> rdma_memory;
   size_t rdma_inline_bytes = 4096;
   uint32_t rdma_credits = 64;
   size_t rdma_ddp_threshold = SIZE_MAX;
   bool rdma_configuration_protocol = false;
-  // What is to be used of this machine for kRdmaDevice; nothing asked for: what leads to the server.
+  // The device and port to use for kRdmaDevice. Default: those that lead to the server.
   fabric::verbs::Options verbs;
-  // Why it is software RDMA and no device; for status.
+  // Why software RDMA is used instead of a device; shown by `status`.
   std::string fabric_reason;
-  // How long connecting with RDMA may take until it has succeeded once.
+  // The connect timeout for RDMA until the first success.
   std::chrono::milliseconds rdma_first_connect_timeout{10'000};
 
-  bool soft = false;                 // hard is nfs(5)'s default
+  bool soft = false;                 // nfs(5)'s default is hard
   bool soft_error_timedout = false;  // softerr: ETIMEDOUT instead of EIO
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
@@ -73,56 +73,57 @@ struct ClientOptions {
   bool noac = false;  // actimeo=0 and sync
   LookupCache lookupcache = LookupCache::kAll;
   bool close_to_open = true;  // nocto turns it off
-  // NFSv4.1: delegations are asked for with OPEN. Not with noac, whose users want the server asked each time.
+  // NFSv4.1: request delegations in OPEN. Off with noac, because its users want every access to reach the
+  // server.
   bool delegations = true;
   bool readdirplus = true;
-  // The front end asks for attributes before it reads what it has kept, and drops it itself when mtime or
+  // The front end fetches attributes before it reads its cached pages, and drops the pages itself if mtime or
   // size differ.
   bool attributes_before_reads = false;
-  // NFSv4.1: how long the CLOSE of a file that nobody has open any more may wait for those of others, to
-  // share a COMPOUND with them. 0: not at all.
+  // NFSv4.1: how long the CLOSE of a file that nobody has open may wait, to share a COMPOUND with other
+  // CLOSEs. 0: no wait.
   std::chrono::milliseconds close_delay{100};
-  // How long names and attributes that a READDIR brought of files that nobody had asked for may answer who
-  // asks.
+  // A READDIR also brings names and attributes of files that nobody has asked for. How long these may answer
+  // a lookup.
   std::chrono::milliseconds brought_names{1000};
   bool sync = false;  // every write is FILE_SYNC before it returns
-  // Bytes of file data that are kept at most; 0: none, and nothing is read ahead.
+  // The limit of cached file data, in bytes. 0: no data cache and no read-ahead.
   uint64_t cache_bytes = 0;
-  // How far is read ahead of the application at most.
+  // The limit of read-ahead, in bytes.
   uint64_t read_ahead_bytes = 0;
-  // Not farther than bandwidth and delay make worthwhile (client/cache/read_pace.h). False, for tests: always
-  // to the limit.
+  // Limit read-ahead to what bandwidth and delay justify (client/cache/read_pace.h). False, for tests: always
+  // read ahead up to the limit.
   bool read_ahead_measured = true;
-  // What the server has not committed it may lose, and then only we have it: it is told to once data is this
-  // old, as the kernel writes back its pages.
+  // The server may lose unstable writes, and then only the client has the data. COMMIT is sent for data of
+  // this age, as the kernel does for its pages.
   Duration uncommitted_for = std::chrono::seconds(30);
-  // A flag of SEQUENCE that stays up (a back channel that cannot be had) is looked at no more often than
-  // this.
+  // The shortest time between two reactions to a SEQUENCE flag (sr_status_flags) that stays set, for example
+  // when the back channel cannot be established.
   Duration flags_pause = std::chrono::seconds(5);
   IdMapping id_mapping = IdMapping::kNumeric;
 
-  // Several users reach this mount (allow_other): names under directories that not everybody may search, by
-  // mode and by ACL, are then answered with no lifetime, so that every path walk asks under its own
+  // Several users reach this mount (allow_other). If a directory's mode or ACL does not let everybody search
+  // it, the kernel gets its names with zero lifetime, so that every path walk asks with the user's own
   // credential.
   bool many_users = false;
-  // False: the administrator says that nothing on the server has an ACL. Then the mode alone says who may
+  // False: the administrator says that nothing on the server has an ACL. Then the mode alone decides who may
   // search.
   bool server_acls = true;
 
-  // Sees every RPC message of NFSv4.1; null: nobody looks.
+  // Sees every RPC message of NFSv4.1. Null: none.
   std::shared_ptr<rpc::MessageTap> tap;
 
-  // What is kept, and written, follows it.
+  // Source of available memory; bounds cached and written data.
   std::function<Memory()> memory = memory_for_us;
 
-  // NFSv3 only. A port of 0: the server's portmapper is asked.
+  // NFSv3 only. Port 0: ask the server's portmapper.
   struct Version3 {
-    uint16_t port = 0;  // NFS's; `port` is not looked at
+    uint16_t port = 0;  // the NFS port; the outer `port` is ignored
     uint16_t mount_port = 0;
     std::string mount_host;  // empty: `host`
   } v3;
 
-  std::string client_name;  // co_ownerid: unique per mount; empty: host name, pid and a random part
+  std::string client_name;  // co_ownerid, unique per mount; empty: host name, pid and a random part
 };
 
 }  // namespace nfsrdma::client

@@ -2,8 +2,8 @@
 // Statistics: a snapshot of what a mount did, for `status`, `stats` and SIGUSR1. Plain values, no reference
 // to anything.
 //
-// NFS operations are counted per COMPOUND under the operation that it is for (as /proc/self/mountstats does),
-// so that RPCs per workload can be read off.
+// NFS operations are counted per COMPOUND, under the operation that the COMPOUND is for, as
+// /proc/self/mountstats does. So the number of RPCs per workload can be read from them.
 #pragma once
 
 #include <cstdint>
@@ -59,34 +59,34 @@ struct CacheStatistics {
   uint64_t name_misses = 0;
   uint64_t dirty_bytes = 0;        // not yet acknowledged by WRITE
   uint64_t uncommitted_bytes = 0;  // acknowledged UNSTABLE, kept until COMMIT
-  uint64_t refused_bytes = 0;      // given up after an error, of which fsync or close tells
-  uint64_t room_errors = 0;        // of these errors: no room, or no quota
+  uint64_t refused_bytes = 0;      // dropped after an error that fsync or close reports
+  uint64_t room_errors = 0;        // errors of those: no space, or quota exceeded
   uint64_t open_files = 0;
   uint64_t locks = 0;
-  uint64_t locks_lost = 0;           // files whose locks the server did not give back
-  uint64_t data_bytes = 0;           // of memory, for data that is kept
-  uint64_t data_limit_bytes = 0;     // at most; less than cache_mem where memory is short
-  uint64_t data_hits = 0;            // reads answered with it, wholly or in part
-  uint64_t data_hit_bytes = 0;       // of them
+  uint64_t locks_lost = 0;           // files whose locks could not be reclaimed
+  uint64_t data_bytes = 0;           // memory for cached data
+  uint64_t data_limit_bytes = 0;     // limit of data_bytes; less than cache_mem if memory is short
+  uint64_t data_hits = 0;            // reads answered from it, wholly or in part
+  uint64_t data_hit_bytes = 0;       // bytes of these answers
   uint64_t ahead_bytes = 0;          // read ahead and kept
-  uint64_t ahead_wasted_bytes = 0;   // of these: gone before anybody asked
-  uint64_t ahead_refused_bytes = 0;  // read ahead and not kept: the file had changed
-  uint64_t evicted_bytes = 0;        // let go for want of room
+  uint64_t ahead_wasted_bytes = 0;   // of these: dropped before any read
+  uint64_t ahead_refused_bytes = 0;  // read ahead and dropped: the file had changed
+  uint64_t evicted_bytes = 0;        // dropped for lack of room
 };
 
 // NFSv4.1 only.
 struct DelegationStatistics {
   uint64_t held_read = 0, held_write = 0;
-  uint64_t returning = 0;    // on their way back
-  uint64_t granted = 0;      // with OPEN; reclaims do not count
+  uint64_t returning = 0;    // DELEGRETURN in progress
+  uint64_t granted = 0;      // with OPEN; without reclaims
   uint64_t recalled = 0;     // by CB_RECALL or CB_RECALL_ANY
   uint64_t returned = 0;     // DELEGRETURN
-  uint64_t revoked = 0;      // taken away by the server, or lost in its restart
+  uint64_t revoked = 0;      // by the server, or lost in its restart
   uint64_t local_opens = 0;  // answered without OPEN
 };
 
 struct Statistics {
-  std::string server;  // as given
+  std::string server;  // as the user wrote it
   std::string export_path;
   std::string options;  // effective, nfs(5) spelling
   uint64_t age_seconds = 0;

@@ -6,7 +6,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Room for everything of a READ reply or a WRITE request but its data.
+// The size of a READ reply or a WRITE request without its data, with reserve.
 constexpr size_t kRecordSlack = 64u << 10;
 constexpr size_t kMaxIoBytes = 1u << 20;
 

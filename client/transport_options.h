@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount's options mean to its transports. Pure.
+// Translates a mount's options into its transports' options. Pure.
 #pragma once
 
 #include "client/options.h"

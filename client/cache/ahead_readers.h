@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// AheadReaders: through how many open file descriptions was read ahead lately. What they read ahead has to
-// lie side by side until it is asked for: the room is theirs in equal parts.
+// AheadReaders: counts the open file descriptions that read ahead lately. Their data has to stay in the cache
+// side by side until it is read, so each gets an equal part of the room.
 //
-// One per mount, any thread, one short lock. Time comes in as a parameter.
+// One per mount, any thread, one short lock. Time is a parameter.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@ namespace nfsrdma::client {
 
 class AheadReaders {
  public:
-  // A descriptor through which a READ is sent; it is named by its address, and not looked into.
+  // A READ is sent through `descriptor`. The address is only its identity and is never dereferenced.
   void sent(const void* descriptor, TimePoint now);
   void closed(const void* descriptor);
-  // With `descriptor`, whether or not it is one of them. Who has sent nothing for ReadPace::kMemory is not.
+  // The number of them, `descriptor` included in any case. An entry counts for ReadPace::kMemory after its
+  // last READ.
   size_t count_with(const void* descriptor, TimePoint now);
 
  private:
@@ -28,7 +29,7 @@ class AheadReaders {
   void drop_old(TimePoint now);
 
   std::mutex mutex_;
-  Sent sent_;  // the latest of each; what is oldest is first
+  Sent sent_;  // the latest READ of each; oldest first
   std::unordered_map<const void*, Sent::iterator> places_;
 };
 

@@ -11,13 +11,13 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   const bool changed = !first && attributes.change != attributes_.change;
   const bool together = !first && started < arrived_;
   if (together && attributes.change <= attributes_.change) {
-    // A server's clock may tick once for several changes: among WRITEs, the one that was executed last left
-    // the larger file. A truncation did not: it is asked for again.
+    // A server's clock may tick once for several changes. Among WRITEs, the last one executed left the larger
+    // size. A truncation did not, so the attributes are fetched again.
     const bool resized = attributes.size != attributes_.size;
     if (!changed && attributes.size > attributes_.size) attributes_.size = attributes.size;
     if (changed || resized) {
       expires_ = TimePoint::min();
-      arrived_ = std::max(arrived_, arrived);  // what was under way together with it may be older, too
+      arrived_ = std::max(arrived_, arrived);  // replies that overlapped this one may be older, too
     }
     started_ = std::max(started_, started);
     return Update::kIgnored;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttributeCache: the attributes of one file and how long they may be believed, by nfs(5)'s rules.
+// AttributeCache: the attributes of one file and how long they are valid, by nfs(5)'s rules.
 //
-// A value inside a Node, guarded by the Node's lock. Pure: time comes in as a parameter. The timeout starts
-// at the minimum, doubles each time the server confirms that nothing changed, and falls back to the minimum
-// when something did.
+// A value inside a Node, guarded by the Node's lock. Pure: time is a parameter. The timeout starts at the
+// minimum, doubles each time the server confirms that nothing changed, and returns to the minimum after a
+// change.
 //
-// Replies may arrive out of order: each update says when its request was started and when its answer arrived
-// (counts from 1, not times). Of two requests that were under way together the server's order is unknown: the
-// answer whose change attribute is ahead stays, and is asked for again before anybody relies on it, since a
-// change attribute need not grow (RFC 8881 section 5.8.1.4), nor move with each change: a clock's has ticks.
+// Replies may arrive out of order. Each update carries two sequence numbers (counted from 1, not times): when
+// its request started and when its reply arrived. If two requests overlapped, the order in which the server
+// executed them is unknown. The reply with the higher change attribute is kept, and the attributes are
+// fetched again before they are used. For a change attribute need not grow (RFC 8881 section 5.8.1.4), and
+// need not move with each change: if it comes from a clock, several changes may share a tick.
 #pragma once
 
 #include <algorithm>
@@ -27,25 +28,26 @@ class AttributeCache {
   enum class Update : uint8_t {
     kFirst,      // nothing was known before
     kUnchanged,  // same change attribute
-    kChanged,    // another change attribute: what depends on the contents is to be checked
-    kIgnored,    // an answer from the past
+    kChanged,    // another change attribute: check what depends on the contents
+    kIgnored,    // a reply older than what is known
   };
 
   Update update(const Attributes& attributes, uint64_t started, uint64_t arrived, TimePoint now,
                 Limits limits);
-  // The attributes must be asked for again before anybody relies on them: something changed at `at` (a count,
-  // as above). What was asked for earlier and is answered later may be of the time before.
+  // Fetch the attributes again before use: something changed at sequence number `at`. A reply to a request
+  // that started before `at` may show the state before the change.
   void expire(uint64_t at) {
     expires_ = TimePoint::min();
     expired_ = std::max(expired_, at);
   }
 
-  // The server has promised to tell before anybody else changes them (a delegation): what is known stays true
-  // whatever the clock says, until expire(). Zero ends it. Else: for how long at a time who asks may go
-  // without asking again. It counts while `promises_hold`: whom the server has given up on it tells nothing.
+  // The server promises to tell us before another client changes the file (a delegation). The attributes then
+  // stay valid until expire(), whatever the clock says. Each use may cache them for `at_a_time`; zero ends
+  // the promise. The promise counts only while `promises_hold`: a server that has dropped our lease tells us
+  // nothing.
   void promise(Duration at_a_time) { promised_ = brief(at_a_time); }
   bool promised() const { return promised_ != Brief::zero(); }
-  // What is known is what the promise is about: nothing made it old since.
+  // The promise is about the known attributes: nothing invalidated them since.
   bool covered() const { return known() && promised() && expires_ != TimePoint::min(); }
 
   bool known() const { return arrived_ != 0; }
@@ -58,10 +60,10 @@ class AttributeCache {
     return promises_hold ? std::max<Duration>(promised_, by_clock) : by_clock;
   }
   const Attributes& get() const { return attributes_; }
-  // It has no name any more.
+  // The file has no name any more.
   void removed() { attributes_.nlink = 0; }
-  // What is known may be of before something that was answered already: answers contradict each other, or
-  // expire(). Not because it is old.
+  // The known attributes may be older than an earlier answer to an application: replies contradict each
+  // other, or expire() was called. Age alone does not cause this.
   bool doubtful() const { return known() && expires_ == TimePoint::min(); }
 
  private:
@@ -72,9 +74,9 @@ class AttributeCache {
 
   Attributes attributes_;
   TimePoint expires_ = TimePoint::min();
-  uint64_t started_ = 0;  // of the youngest request that was answered
-  uint64_t arrived_ = 0;  // when `attributes_` did, or what contradicts them; 0: nothing is known
-  uint64_t expired_ = 0;  // by expire()
+  uint64_t started_ = 0;  // of the newest request with a reply
+  uint64_t arrived_ = 0;  // when `attributes_`, or a reply that contradicts them, arrived; 0: nothing known
+  uint64_t expired_ = 0;  // the latest expire()
   Brief timeout_{};
   Brief promised_{};
 };

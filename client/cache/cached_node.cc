@@ -32,7 +32,7 @@ NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
   std::lock_guard lock(shard.mutex);
   if (CachedNode* known = shard.nodes.find(hash, handle)) {
     if (NodeTableAccess::try_acquire(*known)) return NodeRef::adopt(known);
-    shard.nodes.erase(hash, *known);  // dying: drop() will find itself no longer listed
+    shard.nodes.erase(hash, *known);  // being destroyed: drop() finds it unlisted
     note_dropped(hash);
   }
   CachedNode* node = make_(*this, handle, export_index);
@@ -54,7 +54,7 @@ void CachedNodeTable::prefetch(std::string_view handle) {
   const uint64_t hash = hash_of(handle);
   Shard& shard = shard_of(hash);
   std::lock_guard lock(shard.mutex);
-  // Not in a function of its own: GCC 12 takes one that does nothing else for nothing.
+  // Inlined here: GCC 12 takes a function that only prefetches for one without effect and removes the call.
   __builtin_prefetch(shard.nodes.beginning(hash));
 }
 
@@ -72,7 +72,7 @@ void CachedNodeTable::each(const std::function<void(const NodeRef&)>& visit) {
   }
 }
 
-// With the shard's lock held: whoever makes a new Node finds it noted.
+// The shard's lock is held, so whoever creates a new Node of the handle sees the note.
 void CachedNodeTable::note_dropped(uint64_t hash) {
   static_assert(kDropped >= kShards, "what shares an entry shares a shard, and so its lock");
   dropped_[part(hash, kDropped)].store(next_start(), std::memory_order_relaxed);

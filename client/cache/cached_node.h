@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachedNode: what the client keeps per file object whatever the protocol's version, and the table that finds
-// it by file handle.
+// CachedNode: what the client keeps per file object for every NFS version. CachedNodeTable finds it by file
+// handle.
 //
-// A Node is created by CachedNodeTable::get() and destroyed when the last NodeRef goes. Its mutable parts are
-// guarded by its mutex (rank 2; the table's shard locks are rank 1, the name cache's lock is a leaf), which
-// is short and never held across co_await. What only open files need hangs in a CachedFile and exists only
-// then. A file that is only known of should cost little: a kernel may remember a million of them.
+// CachedNodeTable::get() creates a Node; it is destroyed when the last NodeRef goes. Its mutex guards the
+// mutable parts. The mutex has rank 2 (the table's shard locks have rank 1, the name cache's lock is a leaf),
+// is held for a short time and never across co_await. What only open files need is in a CachedFile, which
+// exists only while the file is open. A Node that is only known must be small: a kernel may remember a
+// million of them.
 #pragma once
 
 #include <array>
@@ -33,16 +34,16 @@ namespace nfsrdma::client {
 class CachedNodeTable;
 struct CachedFile;
 
-// The contents of an object: a file's data in the kernel's page cache, a directory's names in the name cache
+// The contents of an object: a file's data in the kernel's page cache; a directory's names in the name cache
 // and in the kernel's cached listing.
 struct ContentState {
-  uint64_t change = 0;  // the change attribute that the contents are of; valid with `known`
+  uint64_t change = 0;  // the change attribute of the contents; valid if `known`
   bool known = false;
-  // Files: the change attribute moved while we were writing; whether by us alone is not known. A new lock
-  // then drops the pages.
+  // Files: the change attribute moved while we were writing, and other clients may have written, too. Then a
+  // new lock drops the pages.
   bool mixed = false;
-  // Files: parts of pages were written here, which the kernel does not keep (Linux 6.18 reads such a page
-  // when somebody wants it).
+  // Files: we wrote parts of pages, which the kernel does not keep (Linux 6.18 reads such a page when it is
+  // needed).
   bool partly = false;
 
   bool are_of(uint64_t other) const { return known && change == other; }
@@ -52,11 +53,11 @@ struct ContentState {
   }
 };
 
-// Of a directory: how far its names are believed.
+// For a directory: which of its names are valid.
 struct NamesState {
-  uint64_t epoch = 1;  // names learnt in an earlier epoch are hints only
-  // The last change was ours, and the server could not say whether it was the only one: names are verified
-  // again after acdirmax at the latest.
+  uint64_t epoch = 1;  // names learnt in an earlier epoch are only hints
+  // Our own change was the last one, but the server could not say whether it was the only one (change_info4
+  // not atomic). Verify the names again after acdirmax at the latest.
   bool uncertain = false;
 
   void others_changed() {
@@ -65,17 +66,17 @@ struct NamesState {
   }
 };
 
-// Of a directory: how it is used, which decides what is worth asking for.
+// For a directory: how applications use it. This decides what is worth requesting.
 struct DirectoryUse {
-  bool listing_unread = false;      // the listing that came with the last opening was not read
-  bool entries_unasked = false;     // attributes of its files came with its opening; none was asked for since
-  bool acl_asked = false;           // its ACL is being asked for
-  uint8_t uncacheable_lookups = 0;  // lookups answered with a TTL of 0, because the ACL is not known
+  bool listing_unread = false;      // the listing that the last OPENDIR fetched was not read
+  bool entries_unasked = false;     // its opening fetched attributes of its files, and none was used since
+  bool acl_asked = false;           // a request for its ACL is in progress
+  uint8_t uncacheable_lookups = 0;  // lookups answered with zero TTL, because the ACL is not known
 };
 
 class CachedNode : public Node {
  public:
-  // With room for a file handle behind the object of the protocol's own class, which the constructor puts
+  // Allocates room for the file handle behind the object of the derived class. The constructor copies it
   // there.
   static void* operator new(size_t size, std::string_view handle) {
     return ::operator new(size + handle.size());
@@ -86,7 +87,7 @@ class CachedNode : public Node {
   std::string_view handle() const {
     return {reinterpret_cast<const char*>(this) + object_bytes_, handle_bytes_};
   }
-  // Which file system of the server it is on: 0 is that of the mount's root.
+  // The server's file system that it is on; 0: that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
   mutable SmallMutex mutex;
@@ -96,33 +97,33 @@ class CachedNode : public Node {
   KernelState kernel;
   DirectoryUse use;
   NamesState names_known;
-  // The attributes came with others of the same directory (sweeps.h), and nobody has asked for them since.
+  // A sweep fetched the attributes (sweeps.h), and no application has asked for them since.
   bool swept = false;
-  // How often data of it was written, cut off or dropped here: what was read meanwhile may be older, also
-  // where the change attribute does not tell.
+  // How often we wrote, truncated or dropped its data. Data of a READ that was in progress then may be older,
+  // even if the change attribute is the same.
   std::atomic<uint32_t> data_touched{0};
-  // The kernel's pages are of this change attribute, and it is not being told to drop them.
+  // The kernel's pages belong to this change attribute, and no invalidation of them is in progress.
   bool pages_are_of(uint64_t change) const { return contents.are_of(change) && !kernel.dropping(); }
-  // Names of that epoch are still what the directory holds, as far as is known.
+  // As far as is known, names of that epoch are still in the directory.
   bool names_hold(uint64_t epoch) const {
     return epoch == names_known.epoch && contents.are_of(attributes.get().change);
   }
   AccessCache access;
-  // Files under a promise (AttributeCache::promise): the request that brought it, and a time after its
-  // answer. Names of the file are promised, too (RFC 8881 section 10.4): those that were seen under the
-  // promise hold.
+  // For files under a promise (AttributeCache::promise): the sequence numbers of the request that brought it,
+  // and of a moment after its reply. The promise covers the file's names, too (RFC 8881 section 10.4): a name
+  // that was seen under the promise is valid.
   uint64_t promised_by = 0, promised_since = 0;
   bool name_holds(const NameBelief& belief) const {
     return attributes.promised() && belief.asked != 0 &&
            (belief.asked == promised_by || belief.asked > promised_since);
   }
-  // Null while nobody has it open. Mutex held.
+  // Null while nobody has the file open. The mutex is held.
   virtual std::shared_ptr<CachedFile> cached_file() const = 0;
   // --- guarded by the name cache's lock ---
   NameLinks names;
 
  protected:
-  // `object_bytes`: of the protocol's own class.
+  // `object_bytes`: the size of the derived class.
   CachedNode(CachedNodeTable& table, size_t object_bytes, std::string_view handle, uint32_t export_index);
 
  private:
@@ -144,15 +145,16 @@ inline CachedNode& cached_node(const NodeRef& n) {
 
 class CachedNodeTable {
  public:
-  // Makes a Node of the protocol's own class, by new.
+  // Creates a Node of the derived class with new.
   using Make = CachedNode* (*)(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
   explicit CachedNodeTable(Make make);
   ~CachedNodeTable();
 
-  // The Node of the file handle, new or known.
+  // The Node of the file handle; creates it if it does not exist.
   NodeRef get(std::string_view handle, uint32_t export_index);
   NodeRef find(std::string_view handle);
-  // get() or find() of it will come in a while: what they look at is on its way to the processor then.
+  // get() or find() for this handle follows soon: starts to load the memory that they read into the
+  // processor's cache.
   void prefetch(std::string_view handle);
   size_t size() const { return size_.load(std::memory_order_relaxed); }
   // Calls `visit` for every Node, without a lock.
@@ -161,11 +163,11 @@ class CachedNodeTable {
   NameCache& names() { return names_; }
   DataCache& data() { return data_; }
   Sweeps& sweeps() { return sweeps_; }
-  // The order in which requests are started, see AttributeCache.
+  // Sequence numbers that order requests and replies, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // A Node of the file was dropped, and with it what we had done to the file, since a request began that was
-  // given `order`. Some files are taken for others. Who has its present Node will hear of it: asked after
-  // get().
+  // True: the file's Node was dropped after sequence number `order`, and with it the record of our changes to
+  // the file. A request that began at `order` may therefore bring old attributes. May be true for another
+  // file with the same part of the hash. Call it after get(): from then on the Node records our changes.
   bool dropped_since(std::string_view handle, uint64_t order) const {
     return dropped_[part(hash_of(handle), kDropped)].load(std::memory_order_relaxed) > order;
   }
@@ -179,7 +181,7 @@ class CachedNodeTable {
     HandleIndex nodes;
   };
   static uint64_t hash_of(std::string_view handle) { return std::hash<std::string_view>{}(handle); }
-  // Which of `count` parts, a power of two: by the upper bits, for a place in a shard goes by the lower ones.
+  // Which of `count` parts (a power of two). Uses the upper bits, because HandleIndex uses the lower bits.
   static size_t part(uint64_t hash, size_t count) {
     return hash >> (std::numeric_limits<uint64_t>::digits - std::countr_zero(count));
   }
@@ -194,7 +196,7 @@ class CachedNodeTable {
   Sweeps sweeps_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> starts_{0};
-  // By hash of file handles: when the latest Node was dropped, as a count of next_start().
+  // By hash of the file handle: the sequence number of the latest dropped Node.
   std::array<std::atomic<uint64_t>, kDropped> dropped_{};
 };
 

@@ -15,7 +15,7 @@ size_t pages_of(size_t bytes) {
   return (bytes + DataCache::kPageBytes - 1) / DataCache::kPageBytes;
 }
 
-constexpr size_t kLookedAt = 1024, kLookedAtMost = 8192;  // extents, with the lock held; in one call
+constexpr size_t kLookedAt = 1024, kLookedAtMost = 8192;  // extents per lock hold; per call
 constexpr size_t kMovedAtOnce = 4u << 20;
 
 }  // namespace
@@ -104,7 +104,7 @@ DataCache::Found DataCache::find(const Node& node, uint64_t offset, size_t size,
 size_t DataCache::take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into) {
   const size_t first = (offset - extent.offset) / kPageBytes;
   const size_t limit = pages_of(std::min(end, extent.end) - extent.offset);
-  // Most often all of it is valid.
+  // Usually all pages are valid.
   size_t page = (range(first, limit) & ~extent.valid).none() ? limit : first;
   while (page < limit && extent.valid.test(page)) ++page;
   if (page == first) return 0;
@@ -149,7 +149,7 @@ void DataCache::leave(Extent& extent) {
   recount(*extent.file, extent.in, -capacity(extent.data));
 }
 
-// `bytes` more, modulo 2^64.
+// `bytes` is added modulo 2^64, so it may be negative.
 void DataCache::recount(File& file, Class c, uint64_t bytes) {
   Room& in = room(c);
   Queue& of_file = queue(file, c);
@@ -204,13 +204,13 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
   File* file = find_file(node);
   if (file != nullptr) {
     const auto e = at_or_after(*file, from);
-    if (e != file->extents.end() && e->second.offset < end) return std::nullopt;  // another one was faster
+    if (e != file->extents.end() && e->second.offset < end) return std::nullopt;  // another caller was faster
   }
   const uint64_t bytes = capacity(fill.room), all = bytes_.load(std::memory_order_relaxed);
-  // What is being filled stays. Where that leaves too little, nothing else goes for it.
+  // Extents that are being filled stay. If they leave too little room, nothing is evicted.
   const uint64_t filling = all - std::min(all, answered_.all.bytes + kept_.all.bytes);
   if (filling + bytes > limit() || !make_room(limit() - bytes, going)) return std::nullopt;
-  // Only now: room may have been made of its last extent.
+  // Only here, because make_room() may have dropped the file with its last extent.
   auto& place = files_[&node];
   if (!place) place = std::make_unique<File>();
   place->node = &node;
@@ -244,7 +244,7 @@ bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now
   file->confirmed = std::max(file->confirmed, now);
   Extent& extent = e->second;
   if (bytes == 0) {
-    Going none;  // the Fill has the memory
+    Going none;  // the Fill owns the memory
     remove(e, none);
     drop_if_idle(*file);
     return false;
@@ -301,7 +301,7 @@ void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
       if (extent.valid.test(page) && !extent.answered.test(page)) numbers_.wasted_bytes += kPageBytes;
       extent.valid.reset(page);
     }
-    // Also what is being filled: which bytes it will bring, nobody knows.
+    // Also extents that are being filled: it is not known whether their READ saw the write.
     if (extent.valid.none()) remove(here, going);
   }
   drop_if_idle(*file);
@@ -354,7 +354,7 @@ void DataCache::drop_if_idle(File& file) {
 // --- memory ---
 
 void DataCache::leave_slabs(BufferPool& buffers) {
-  // Each extent is looked at once: what leaves may be somebody else's.
+  // Looks at each extent once: the slabs that leave may hold only other users' buffers.
   size_t moved = 0, left = kLookedAtMost;
   while (left > 0 && moved < kMovedAtOnce && buffers.anything_leaving()) {
     for (Fill& old : look_for_leaving(left)) {
@@ -385,7 +385,7 @@ std::vector<DataCache::Fill> DataCache::look_for_leaving(size_t& left) {
   return found;
 }
 
-// Unless it has gone in the meantime.
+// Does nothing if the extent was dropped meanwhile.
 void DataCache::replace(const Fill& old, Slice data, Going& going) {
   if (File* file = find_file(*old.file)) {
     const auto e = file->extents.find(old.offset);
@@ -401,7 +401,7 @@ uint64_t DataCache::bytes_of(Class c) const {
 }
 
 bool DataCache::evict_one(Class from, Going& going) {
-  // What is being replied from is passed over.
+  // Skips extents that a reply uses.
   const auto oldest = [](const Queue& queue) -> Extent* {
     for (Extent* extent : queue.extents) {
       if (extent->data.buffer.unique()) return extent;

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataCache: clean file data that the daemon keeps: what was read ahead of the application, and what has been
-// asked for again since it was answered.
+// DataCache: clean file data in the daemon: read-ahead data, and data that was read again after it had been
+// answered once.
 //
-// Mount-wide, any thread, one short lock (a leaf: nothing is called while it is held, so it may be taken with
-// a Node's mutex held). Files are named by their Node, which calls forget() before it dies.
+// One per mount, any thread, one short lock. The lock is a leaf: nothing is called while it is held, so it
+// may be taken with a Node's mutex held. Files are identified by their Node, which calls forget() before it
+// is destroyed.
 //
-// An extent is one buffer of the BufferPool, so of the memory that an RDMA fabric registers: READ data lands
-// in it and the reply to the kernel is written from it. It has a place in one file from the moment its READ
-// is sent (kFilling) until it is dropped; 4 KiB pages of it are valid or not. Extents of a file are disjoint.
+// An extent is one buffer of the BufferPool, in memory that an RDMA fabric registers: READ data lands in it,
+// and the reply to the kernel is written from it. It has a place in one file from the moment its READ is sent
+// (kFilling) until it is dropped. Each of its 4 KiB pages is valid or not. Extents of a file are disjoint.
 //
-// The cache does not know what is true: its owner says when a file's data must go. What is dropped while it
-// is being filled is not kept when it comes, and nobody waits for it. What a reply was made from stays in
-// memory until the reply has been sent, whatever happens to the extent.
+// The owner decides when a file's data is out of date and must be dropped. An extent that is dropped while it
+// is being filled is not kept when its data arrives, and nobody waits for it. Data that a reply uses stays in
+// memory until the reply is sent, whatever happens to the extent.
 //
-// Room is bounded by limit() in bytes of buffers. What goes first: data whose every page has been answered,
-// for the kernel keeps it, too; it has kAnsweredShare of the room, and no more than kAnsweredMost: what is
-// used again soon is still in the processor's cache, and new memory has to be got page by page. Then what was
-// not used for longest: of the file that has most, if it has more than its share, else of all. A share is the
-// room by the number of files that have data in it, and never less than one part in kMostSharers of it, so
-// that a room full of small files is open to a new one. What is being filled or replied from stays.
+// limit() bounds the bytes of buffers. Eviction starts with extents whose every page has been answered,
+// because the kernel has these pages, too. They get kAnsweredShare of the room and at most kAnsweredMost:
+// memory that is used again soon is still in the processor's cache, and new memory has to be faulted in page
+// by page. Then the least recently used extents go: those of the largest file if it exceeds its share, else
+// those of all files. A share is the room divided by the number of files with data in it, but at least
+// 1/kMostSharers of the room, so that a cache full of small files has room for a new one. Extents that are
+// being filled or replied from stay.
 #pragma once
 
 #include <algorithm>
@@ -46,36 +48,36 @@ class DataCache {
  public:
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kMaxExtentBytes = 1u << 20;
-  // One part in so many of the room is for what the kernel has as well.
+  // 1/kAnsweredShare of the room is for data that the kernel has, too.
   static constexpr uint64_t kAnsweredShare = 16;
   static constexpr uint64_t kAnsweredMost = 32u << 20;
   static constexpr uint64_t kMostSharers = 8;
 
-  // Bytes; what is beyond it goes at once. 0: nothing is kept.
+  // In bytes. Data beyond the limit is dropped at once. 0: no data is cached.
   void set_limit(uint64_t bytes);
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
-  // The limit for a machine with so much memory available beside the `kept` bytes: of what there would be
-  // without this cache, half. So it shrinks while others need memory, and grows again. A little stays in any
-  // case: that all is taken just now does not last, and without it nothing could be read ahead.
+  // The limit for a machine with `available` memory while the cache holds `kept` bytes: half of what would be
+  // available without the cache. So the cache shrinks when other programs need memory, and grows again later.
+  // kLeastRoom is always allowed: a lack of memory is often short, and read-ahead needs some room.
   static constexpr uint64_t kLeastRoom = 4u << 20;
   static uint64_t fitting(uint64_t wanted, uint64_t available, uint64_t kept) {
     return std::min(wanted, std::max((available + kept) / 2, kLeastRoom));
   }
-  // What one file may have of it beside others.
+  // The room of one file while other files have data, too.
   uint64_t share() const { return limit() / sharers(sharing_.load(std::memory_order_relaxed)); }
 
   // --- reading ---
-  // What there is from the beginning of a range on.
+  // The cached data at the beginning of a range.
   struct Found {
     std::vector<Slice> data;
     size_t size = 0;       // of `data`
     bool end = false;      // the file ends there
-    bool awaited = false;  // what follows is being filled: wait()
-    size_t missing = 0;    // else how much of the range follows that nobody has asked for
+    bool awaited = false;  // the following bytes are being filled: wait()
+    size_t missing = 0;    // otherwise, the number of following bytes that no READ was sent for
   };
-  // Counts as answered. What was last confirmed before `oldest` is dropped instead.
+  // Marks the data as answered. Drops data that was last confirmed before `oldest`.
   Found find(const Node& file, uint64_t offset, size_t size, TimePoint oldest);
-  // Until what is at `offset` is not being filled any more. `file` outlives the call.
+  // Waits until the extent at `offset` is filled or dropped. `file` must outlive the call.
   Task<> wait(const Node& file, uint64_t offset);
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }  // of buffers
   bool empty() const { return bytes() == 0; }
@@ -87,17 +89,17 @@ class DataCache {
     uint64_t id = 0;
     Slice room;
   };
-  // Makes the first part of [offset, offset + size) that is not here yet kFilling, kMaxExtentBytes at most;
-  // nothing when all of it is here, or there is no room. Each Fill is ended by one of the next two.
+  // Makes the first uncached part of [offset, offset + size) kFilling, at most kMaxExtentBytes. Nothing if
+  // all of it is cached, or if there is no room. complete() or abandon() must end each Fill.
   std::optional<Fill> begin(const Node& file, uint64_t offset, size_t size, BufferPool& buffers);
-  // The same with memory of the caller's, for [offset, offset + room.size()); nothing when any of it is here.
+  // As above with the caller's memory, for [offset, offset + room.size()). Nothing if any of it is cached.
   std::optional<Fill> begin(const Node& file, uint64_t offset, Slice room);
-  // Whether there is nothing left to begin: all of it is here, or on its way.
+  // True: every byte of the range is cached or being filled.
   bool covers(const Node& file, uint64_t offset, size_t size) const;
-  // The first `bytes` of the room were read, and are what the server has `now`; `end`: the file ends there.
-  // False when they are not kept.
+  // The READ brought the first `bytes` of the room, which are the server's data as of `now`. `end`: the file
+  // ends there. Returns false if the data is not kept.
   bool complete(const Fill& fill, size_t bytes, bool end, TimePoint now);
-  // `bytes` came for nothing.
+  // The READ's `bytes` are not kept.
   void abandon(const Fill& fill, size_t bytes = 0);
 
   // --- what is true ---

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what: what ACCESS allows (RFC 8881 section 18.1; RFC 1813 section 3.3.4), and whose names the
-// kernel may follow by itself. "In general, it is not sufficient for the client to attempt to deduce access
-// permissions by inspecting the uid, gid, and mode fields in the file attributes or by attempting to
-// interpret the contents of the ACL attribute." (section 18.1.4): an ACL that lets everybody search is read
-// for that alone, and what it does not say is asked for each user.
+// Permissions: ACCESS (RFC 8881 section 18.1; RFC 1813 section 3.3.4), and in which directories the kernel
+// may cache names. "In general, it is not sufficient for the client to attempt to deduce access permissions
+// by inspecting the uid, gid, and mode fields in the file attributes or by attempting to interpret the
+// contents of the ACL attribute." (section 18.1.4) So the client reads an ACL only to see whether it lets
+// everybody search. For everything else it asks the server for each user.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Names that are answered here before it is worth a request to ask whether the kernel may answer them.
+// The number of uncacheable lookups that make a request for the ACL worthwhile.
 constexpr unsigned kNamesWorthAsking = 16;
 
 }  // namespace
@@ -37,8 +37,8 @@ std::optional<uint32_t> CachingFilesystem::known_access(const RequestContext& ct
 
 uint32_t CachingFilesystem::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
                                         uint32_t access, uint64_t change) {
-  // Section 18.1.3: `supported` is what the server can tell. What it cannot, the operation itself will show;
-  // a server that has no execute permission is asked for READ.
+  // Section 18.1.3: `supported` are the bits that the server can check. Bits that it cannot check count as
+  // allowed: the operation itself will fail. If the server has no execute permission, READ decides.
   uint32_t allowed = (access & supported) | (kEveryAccess & ~supported);
   if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;
@@ -117,7 +117,7 @@ bool CachingFilesystem::acl_is_wanted(const CachedNode& directory) const {
 
 void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, uint64_t change) {
   CachedNode& d = cached_node(directory);
-  bool lent = false;  // by an ACL of before
+  bool lent = false;  // an earlier ACL let everybody search, so the kernel may have names
   {
     std::lock_guard lock(d.mutex);
     lent = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
@@ -126,9 +126,10 @@ void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, ui
   kernel_.invalidate_names(directory, table_.names().names_in(d));
 }
 
-// RFC 8881 section 18.16.4 leaves it to the server whom it lets open a file. For reading, servers let those
-// who may only execute it, because they cannot tell what for; the open that execve(2) makes can be told here.
-// And some let those write who had it open for writing before the mode changed.
+// RFC 8881 section 18.16.4 leaves it to the server who may open a file. Servers let users with only execute
+// permission open for reading, because they cannot see the purpose; the client can see that an open comes
+// from execve(2). Some servers also let a user write who had the file open for writing before the mode
+// changed.
 constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
 
 bool CachingFilesystem::suffices(uint32_t allowed, int flags) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Directory listings (RFC 8881 section 18.23, RFC 1813 sections 3.3.16 and 3.3.17). Offsets are the server's
-// cookies, so that telldir and seekdir outlive changes by others; "." and "..", which the protocol does not
-// return, are offsets 1 and 2, which its cookies never are.
+// cookies, so telldir(3) and seekdir(3) work while other clients change the directory. The protocol does not
+// return "." and "..": they have the offsets 1 and 2, which are never cookies.
 #include <algorithm>
 #include <cerrno>
 #include <set>
@@ -16,14 +16,15 @@
 namespace nfsrdma::client {
 namespace {
 
-constexpr size_t kLongestName = 1024;  // FUSE_NAME_MAX of the kernels that take least
-// What an entry takes in a front end's buffer besides its name: with attributes, and without.
+constexpr size_t kLongestName = 1024;  // FUSE_NAME_MAX of the kernels with the smallest limit
+// Bytes per entry in a front end's buffer without the name: with attributes, and without.
 constexpr size_t kPlusBytes = 160, kPlainBytes = 32;
-// How often a listing whose cookies do not hold is begun again for one entry that was not seen yet.
+// How often a listing with invalid cookies restarts to find one more new entry.
 constexpr int kMaxRestarts = 20;
-// Entries that were given out and come again, beyond twice as many as there were: there is no end to them.
+// The limit of repeated entries in one restart, beyond twice the entries given before. More means an endless
+// circle.
 constexpr size_t kMostDropped = 1000;
-// Answers in a row with none but names that no file can have.
+// Replies in a row that hold only names that no file can have.
 constexpr int kMostImpossible = 256;
 
 Error impossible_only() {
@@ -55,7 +56,8 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
   return {};
 }
 
-// The kernel takes none of an answer behind a name that it does not take, and forgets none of what is in it.
+// The kernel rejects a reply from the first impossible name on, and would never forget the lookups in the
+// rest.
 void Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
   beyond = 0;
   const uint64_t last = answered.empty() ? 0 : answered.back().cookie;
@@ -99,14 +101,14 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
   bool asks = options_.close_to_open, lists = false;
   {
     std::lock_guard lock(n.mutex);
-    // Close-to-open holds for directories too: what they are now, not what they were within acdirmax.
+    // Close-to-open holds for directories, too: the current state, not that of up to acdirmax ago.
     asks = asks || !known_access(ctx, n);
-    // What is opened to be listed is listed at once. What is opened for something else (fsync, openat) was
-    // not read the last time either.
+    // A directory is usually opened to be listed, so its listing is fetched with the opening. If the last
+    // opening was for something else (fsync, openat), the listing was not read; then it is not fetched.
     const bool kept = n.kernel.has_listing_of(n.attributes.get().change);
     lists = !kept && !n.use.listing_unread;
   }
-  // The kernel may keep its listing while its files' attributes are old.
+  // The kernel may keep its listing while the attributes of the files have expired.
   lists = asks && (lists || entries_are_due(node));
   Result<uint32_t> bits = fail(Error{});
   if (lists) {
@@ -127,7 +129,8 @@ Task<Result<OpenDirectoryReply>> CachingFilesystem::opendir(RequestContext ctx, 
     std::lock_guard lock(n.mutex);
     reply.keep_cache = n.kernel.has_listing_of(n.attributes.get().change);
     if (!reply.keep_cache) n.kernel.drop_listing();
-    // Else the kernel is given the attributes with the listing, and its questions say nothing.
+    // Otherwise the kernel gets the attributes with the listing, and its later requests say nothing about
+    // their use.
     if (listing->filled) n.use.entries_unasked = reply.keep_cache;
   }
   {
@@ -168,9 +171,9 @@ void CachingFilesystem::expect(const Listing& listing) {
   }
 }
 
-// The server's cookies have ended or go in a circle. The listing begins again, and what was given out is left
-// out; the place of a seekdir(3) is where the same cookie is. A directory that changes between any two
-// READDIRs cannot be read from a server whose cookies end with each change.
+// The server's cookies ended or go in a circle. The listing restarts and leaves out the entries given before.
+// After seekdir(3), it continues behind the entry with the same cookie. If a server's cookies end with each
+// change, a directory that changes between any two READDIRs cannot be read.
 Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus,
                                              uint64_t first) {
   const bool by_name = listing.sift = listing.all_given_until(cookie);
@@ -187,12 +190,12 @@ Task<Result<>> CachingFilesystem::find_place(RequestContext ctx, Listing& listin
       if (!new_place && !by_name)
         co_return fail(system_error(EIO, "READDIR", "the server's cookies lead back"));
       if (!new_place || dropped > kMostDropped + 2 * seen.size()) {
-        if (start != 0) break;  // all of it once more: the directory may have changed under the server
+        if (start != 0) break;  // restart at the beginning: the directory may have changed on the server
         if (listing.end_at(cookie)) cookies_go_in_a_circle(listing.node);
         co_return Result<>{};
       }
       Result<> read = co_await read_entries(ctx, listing, next, plus);
-      listing.change = change;  // what was given out is of then
+      listing.change = change;  // the entries given before belong to this version
       if (!read && next != 0 && place_is_gone(read.error())) break;
       if (!read) co_return read;
       if (listing.beyond != 0 && ++impossible > kMostImpossible) co_return fail(impossible_only());
@@ -226,7 +229,8 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   entry.ino = from.ino != 0 ? from.ino : 1;  // readdir(3) users skip inode 0
   if (!plus || !from.complete) co_return entry;
   const NodeRef node = table_.get(from.handle(), from.export_index);
-  // What was done to it since, here, went with what was known of it.
+  // Our changes to the file after the READDIR were forgotten with its dropped Node, so the attributes are not
+  // used.
   if (table_.dropped_since(from.handle(), listing.belief.order)) co_return entry;
   co_await book_listed(node, from, listing.belief);
   switch (table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief)) {
@@ -241,8 +245,8 @@ Task<std::optional<DirectoryEntry>> CachingFilesystem::directory_entry(Listing& 
   co_return entry;
 }
 
-// The kernel puts what several readers are given into one cached listing, each entry where the last one
-// ended: of two listings it would be made of both, whoever ends it.
+// The kernel puts the replies to several readers into one cached listing, each behind the last. With two
+// different listings in progress it would mix them, whichever ends it.
 void CachingFilesystem::note_listing_begun(const Listing& listing) {
   CachedNode& n = cached_node(listing.node);
   std::lock_guard lock(n.mutex);
@@ -288,14 +292,15 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
   }
   uint64_t cookie = offset <= Listing::kAfterDotDot ? 0 : offset;
   if (offset < Listing::kAfterDot) {
-    // rewinddir(3): the directory as it is now, which is what came with its opening unless it has changed.
+    // rewinddir(3): the directory's current state. The listing that came with the opening is used if it is
+    // unchanged.
     std::lock_guard lock(cached_node(listing.node).mutex);
     cached_node(listing.node).use.listing_unread = false;
     listing.start(listing.ahead && cached_node(listing.node).attributes.get().change == listing.change);
   } else {
     listing.seek(cookie);
   }
-  // What does not fit is not booked as told to the kernel.
+  // An entry that does not fit must not be booked as known to the kernel.
   const auto fits = [&](const ListedEntry& e) {
     return page.entries.empty() || used + overhead + e.name.size() <= bytes;
   };
@@ -304,7 +309,7 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
     if (!index || (*index == listing.entries.size() && !listing.eof)) {
       Result<> filled = co_await fill(ctx, listing, cookie, plus);
       if (!filled) {
-        if (!page.entries.empty()) break;  // what is there first; the error comes with the next call
+        if (!page.entries.empty()) break;  // the entries so far; the next call returns the error
         co_return fail(std::move(filled.error()));
       }
       index = 0;
@@ -320,7 +325,7 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
       page.entries.push_back(std::move(*entry));
     }
     if (room && *index == listing.entries.size() && listing.eof) {
-      // The kernel takes a listing for complete when it is told of its end.
+      // The end tells the kernel that its listing is complete.
       std::lock_guard lock(cached_node(listing.node).mutex);
       CachedNode& n = cached_node(listing.node);
       if (page.entries.empty()) n.kernel.listing_ends(listing.change);
@@ -338,8 +343,7 @@ Task<> CachingFilesystem::releasedir(OpenDirectoryRef directory) {
 }
 
 Task<Result<>> CachingFilesystem::fsyncdir(RequestContext, OpenDirectoryRef) {
-  // Section 18.4.4 and its like: CREATE, REMOVE, RENAME and LINK are on stable storage when they are
-  // answered.
+  // CREATE, REMOVE, RENAME and LINK are on stable storage when they are answered (section 18.4.4 and others).
   co_return Result<>{};
 }
 

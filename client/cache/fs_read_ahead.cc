@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading ahead of the application, and answering from what was read (read_ahead.h, read_pace.h,
-// data_cache.h).
+// Read-ahead, and reads answered from the cached data (read_ahead.h, read_pace.h, data_cache.h).
 //
-// What is kept is of one version of the file, and nobody else's data. A READ that is to be kept carries
-// GETATTR of the change attribute behind it: that it is the one known before the READ was sent says that
-// nothing changed the file in between, so the data is of the version that the kernel's pages are of
-// (ContentState::change). Whatever makes those pages old drops what is kept of the file (book(),
-// invalidate_data(), a lock that validates); our own writes take out what they overlap before they are
-// answered (supersede()); a restart of the server drops everything. What is not confirmed for acregmax is not
-// believed.
+// Cached data belongs to one version of the file. A READ whose data is to be cached has a GETATTR of the
+// change attribute behind it. If that equals the one known before the READ was sent, nothing changed the file
+// in between, and the data has the version of the kernel's pages (ContentState::change). Whatever makes those
+// pages old drops the file's cached data (book(), invalidate_data(), a lock that validates). Our own writes
+// remove what they overlap before they are answered (supersede()). A server restart drops all cached data.
+// Data that was not confirmed for acregmax is not used.
 //
-// Demand comes first: read-ahead leaves half of the slots alone, and over RDMA half of the credits, nothing
-// is queued for one, and what waits is computed anew whenever there is room, so a seek cancels by asking for
-// nothing more.
+// Application reads have priority. Read-ahead leaves half of the slots free, and over RDMA half of the
+// credits. No read-ahead is queued: each time there is room the next range is computed anew, so a seek
+// cancels the rest.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -28,11 +26,11 @@ namespace {
 
 constexpr size_t kSmallestPiece = 64u << 10;
 constexpr size_t kLargestPiece = 512u << 10;
-// Larger files are read when they are.
+// Small files up to this size are read with their OPEN.
 constexpr uint64_t kSmallFileBytes = 64u << 10;
 constexpr unsigned kOpenedUnread = 32, kTriedAgain = 16;
-constexpr unsigned kKeptIdle = 20;  // half seconds that memory nothing uses stays with us
-// READs of a window, so that the server works on one while another travels.
+constexpr unsigned kKeptIdle = 20;  // half seconds that unused memory stays allocated
+// READs per window, so that the server processes one while another is on the network.
 constexpr uint64_t kPiecesOfWindow = 4;
 
 }  // namespace
@@ -55,7 +53,7 @@ bool CachingFilesystem::keeps_data() const {
 void CachingFilesystem::give_memory_back() {
   table_.sweeps().drop_old(Clock::now(), options_.acregmin);
   DataCache& data = table_.data();
-  // Half: the rest is for what is under way.
+  // Half of the registrable memory: requests in flight need the rest.
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
   const bool writes_nothing = dirty_bytes_ + unstable_bytes_ == 0;
@@ -81,8 +79,8 @@ void CachingFilesystem::note_server_epoch(uint64_t epoch) {
 }
 
 uint64_t CachingFilesystem::ahead_window(const CachedOpen& handle) {
-  // What is read ahead is not to be let go again before it is asked for: neither for what is read ahead
-  // through other descriptors, of this file or others, nor because it is more than a file may have.
+  // Read-ahead data must not be evicted before it is read: neither for other descriptors' read-ahead, of this
+  // file or others, nor because it exceeds the file's share.
   const TimePoint now = Clock::now();
   const DataCache& data = table_.data();
   const uint64_t part = data.limit() / 2 / ahead_readers_.count_with(&handle, now);
@@ -133,7 +131,7 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
   ahead.epoch = epoch();
   {
     std::lock_guard lock(n.mutex);
-    // While we are writing the file it changes under any READ.
+    // While we write the file, each of our WRITEs changes it under the READ.
     if (!n.contents.known || n.kernel.dropping() || !handle.cached->writes.empty()) return false;
     if (handle.outdated_change == n.contents.change) return false;
     ahead.change = n.contents.change;
@@ -211,12 +209,12 @@ size_t CachingFilesystem::worth_reading_with_open(const NodeRef& node, int flags
     const Attributes& a = n.attributes.get();
     const CachedFileRef file = n.cached_file();
     if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
-    // The kernel has it, if anybody needs it.
+    // The kernel has the pages, if they are needed.
     if (n.contents.are_of(a.change) && !n.contents.partly) return 0;
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
-  // Whoever opens files without reading them has them opened so; now and then it is tried again.
+  // If many files are opened and not read, the READ is left out; now and then one is tried again.
   if (opened_unread_ >= kOpenedUnread && ++opened_plain_ % kTriedAgain != 0) return 0;
   return size;
 }
@@ -229,7 +227,7 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   if (!n.pages_are_of(change) || piece.change != change || !handle.cached->writes.empty() ||
       epoch() != epoch_before || n.data_touched != touched_before)
     return;
-  // The file has no bytes: what was kept of it is old, whatever the change attribute says.
+  // The file is empty: older cached data is invalid, whatever the change attribute says.
   if (piece.data.size() == 0) return table_.data().drop(n);
   const auto fill = table_.data().begin(n, 0, piece.data.slice);
   if (!fill || !table_.data().complete(*fill, piece.data.size(), piece.eof, Clock::now())) return;

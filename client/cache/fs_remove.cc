@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removing and renaming, and the silly rename that keeps an open file usable where the server would not (RFC
-// 8881 sections 18.25, 18.26 and OPEN4_RESULT_PRESERVE_UNLINKED in 18.16; RFC 1813 section 4.9).
+// Removing and renaming, and the silly rename that keeps a removed file usable while it is open, for servers
+// that do not do this themselves (RFC 8881 sections 18.25, 18.26 and OPEN4_RESULT_PRESERVE_UNLINKED in 18.16;
+// RFC 1813 section 4.9).
 #include <atomic>
 #include <cerrno>
 
@@ -10,7 +11,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// ".nfs" and a number, as every NFS client names them and cleaning scripts know them.
+// ".nfs" and a number: every NFS client uses this form, and cleanup scripts know it.
 std::string hidden_name(const CachedNode& node) {
   static std::atomic<uint32_t> count{0};
   const uint64_t unique = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
@@ -51,7 +52,7 @@ Task<Result<>> CachingFilesystem::rmdir(RequestContext ctx, NodeRef directory, s
     removed = co_await remove_on_server(ctx, directory, std::move(name), true);
   }
   if (removed && !sure && maybe && maybe->child) {
-    // Of a name that was not sure: whether that was it, the server knows.
+    // The cached name was not valid, so ask the server whether it was that directory.
     const Result<> there = co_await fetch_attributes(ctx, maybe->child, Cause::kAsked);
     if (!there && there.error().errnum == ESTALE) note_removed(maybe->child);
   }
@@ -75,21 +76,21 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
     std::lock_guard lock(cached_node(node).mutex);
     file = cached_node(node).cached_file();
     if (!file || !file->opened() || file->preserve_unlinked) co_return false;
-    // As the Linux client: what rm -r finds under this name is still in use.
+    // As the Linux client: `rm -r` finds this name, but the file is still in use.
     if (file->hidden_name == name && file->hidden_directory == directory)
       co_return fail(system_error(EBUSY, "REMOVE", "the file was removed before and is still open"));
     if (!file->hidden_name.empty()) co_return false;
   }
-  // close(2) returns before its RELEASE is done. A CLOSE that is under way is cheaper to wait for than RENAME
-  // and a second REMOVE.
+  // close(2) returns before the kernel's RELEASE is processed. Waiting for a CLOSE in progress is cheaper
+  // than a RENAME and a second REMOVE.
   auto closing = co_await file->open_mutex.lock();
   closing.unlock();
   {
     std::lock_guard lock(cached_node(node).mutex);
     if (!file->opened()) co_return false;
   }
-  // Whether another name keeps the file alive is worth asking: a hidden name would be counted as a link. And
-  // another client may have removed that name since it was counted.
+  // Check whether another name keeps the file alive: with a silly rename the .nfs* name would count as a
+  // link. Ask the server, because another client may have removed that name.
   const auto has_another_name = [&node] {
     std::lock_guard lock(cached_node(node).mutex);
     return cached_node(node).attributes.get().nlink > 1;
@@ -108,7 +109,7 @@ Task<Result<bool>> CachingFilesystem::hide_open_file(RequestContext ctx, NodeRef
       const bool made = co_await leads_to(ctx, directory, hidden, node);
       if (!made) co_return fail(std::move(linked.error()));
     } else {
-      moved = !linked;  // a server without hard links
+      moved = !linked;  // the server has no hard links
     }
   }
   if (moved) {
@@ -141,25 +142,25 @@ Task<> CachingFilesystem::remove_hidden(rpc::CredentialPtr credential, NodeRef d
   const RequestContext ctx{std::move(credential), nullptr};  // named: g++ 12 destroys such temporaries twice
   Result<> removed = co_await remove_on_server(ctx, directory, name, false);
   if (!removed && removed.error().errnum != ENOENT) {
-    // A name of our own making.
+    // The name is our own, so the log may show it.
     log::warn("a file that was removed while it was open is still on the server, as \"{}\": {}", name,
               describe(removed.error()));
   }
-  // The kernel has not asked for this, and knows nothing of it.
+  // The kernel did not ask for this removal and does not know about it.
   kernel_.invalidate_name(directory, std::move(name));
   kernel_.invalidate_attributes(directory);
 }
 
 Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_directory, std::string from,
                                          NodeRef to_directory, std::string to, unsigned flags) {
-  // RENAME always replaces (section 18.26.3); looking first and renaming then would be a lie.
+  // RENAME always replaces (section 18.26.3). A LOOKUP before it would not be atomic.
   if (flags != 0) co_return fail(system_error(EINVAL, "RENAME", "the protocol has no rename with flags"));
   if (to.size() > limits_of(to_directory).name_max) co_return fail(system_error(ENAMETOOLONG, "RENAME"));
-  // A rename onto another name of the same file does nothing (POSIX), so nothing is to be hidden.
+  // A rename onto another name of the same file does nothing (POSIX), so there is nothing to hide.
   auto source = table_.names().find(*from_directory.get(), from);
   auto target = table_.names().find(*to_directory.get(), to);
   if (target && target->child && !(source && source->child == target->child)) {
-    // Its name must stand until the RENAME replaces it, and for good if that fails.
+    // Its name must stay until the RENAME replaces it, and for good if the RENAME fails.
     const NodeRef replaced = target->child;
     const NodeRef directory = directory_under(to_directory, to);
     auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
@@ -179,7 +180,7 @@ Task<Result<>> CachingFilesystem::rename(RequestContext ctx, NodeRef from_direct
 
 namespace {
 
-// Names of files appear from log_level=debug on.
+// File names appear in the log from log_level=debug on.
 std::string name_for_log(const std::string& name) {
   return log::on(log::Level::kDebug) ? "\"" + name + "\"" : std::string("a file that a failed rename left");
 }
@@ -187,10 +188,10 @@ std::string name_for_log(const std::string& name) {
 }  // namespace
 
 Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
-  ctx.cancellation.reset();  // who has hidden it has to
+  ctx.cancellation.reset();  // the silly rename must be undone even if nobody waits any more
   auto there = co_await lookup_on_server(ctx, directory, name);
   if (there && there->node && there->node != node)
-    co_return;  // it was done, and nobody has heard so: it stays hidden
+    co_return;  // the RENAME succeeded and its reply was lost: the file stays hidden
   std::string hidden;
   {
     std::lock_guard lock(cached_node(node).mutex);
@@ -202,7 +203,7 @@ Task<> CachingFilesystem::show_again(RequestContext ctx, NodeRef node, NodeRef d
   }
   if (there && there->node == node) co_return co_await remove_hidden(ctx.credential, directory, hidden);
   if (!there && there.error().errnum != ENOENT) {
-    // Whatever has that name now would be replaced.
+    // A rename back could replace another file that has the name now.
     log::warn("{} may now be called \"{}\": {}", name_for_log(name), hidden, describe(there.error()));
     co_return;
   }

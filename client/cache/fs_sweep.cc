@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many files of a directory by one READDIR: see sweeps.h for when, and opendir(), which brings the entries of
-// a directory along when those that were asked for after its last opening are old.
+// Sweeps: one READDIR for many files of a directory (sweeps.h says when). Also opendir(): it fetches the
+// entries with the opening if the attributes that were used after the last opening have expired.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,7 +10,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// As many of a directory's files are looked at to find out whether its files' attributes are old.
+// The number of files that are sampled to see whether a directory's attributes have expired.
 constexpr size_t kSample = 8;
 
 }  // namespace
@@ -94,16 +94,16 @@ Task<bool> CachingFilesystem::sweep_for(RequestContext ctx, NodeRef node) {
   if (!name) co_return false;
   const SweepRef sweep = note_asked(name->directory);
   auto turn = co_await sweep->mutex.lock();
-  if (fresh(cached_node(node))) co_return true;  // with somebody else's
+  if (fresh(cached_node(node))) co_return true;  // another coroutine's READDIR brought it
   if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
   co_await read_on(ctx, name->directory, *sweep);
   co_return fresh(cached_node(node));
 }
 
 Task<bool> CachingFilesystem::sweep_for_names(RequestContext ctx, NodeRef directory) {
-  if (!sweeps() || options_.acdirmin == Duration::zero()) co_return false;  // no name would be believed
+  if (!sweeps() || options_.acdirmin == Duration::zero()) co_return false;  // no name would be valid
   const SweepRef sweep = table_.sweeps().find(*directory.get(), Clock::now(), options_.acregmin);
-  // While somebody else's READDIR is under way: it may be long, and is not sure to bring this name.
+  // Do not wait for another READDIR in progress: it may take long and need not bring this name.
   if (!sweep || !sweep->mutex.try_lock()) co_return false;
   const AsyncMutex::Guard turn(&sweep->mutex);
   if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
@@ -116,10 +116,11 @@ Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, 
   const std::optional<WaitingEntry> found = table_.sweeps().take(*directory.get(), name);
   if (!found) co_return std::nullopt;
   if (Clock::now() - found->belief.since > options_.brought_names) co_return std::nullopt;
-  if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will say why
+  if (!co_await check_search(ctx, directory))
+    co_return std::nullopt;  // the caller's LOOKUP will fail with the reason
   if (!believed(directory, found->belief)) co_return std::nullopt;
   const NodeRef node = table_.get(found->entry.handle(), found->entry.export_index);
-  // What we did to the file meanwhile, nobody knows any more.
+  // The Node was dropped after the READDIR, and with it the record of our changes to the file.
   if (table_.dropped_since(found->entry.handle(), found->belief.order)) co_return std::nullopt;
   co_await book_listed(node, found->entry, found->belief);
   if (!fresh(cached_node(node))) co_return std::nullopt;

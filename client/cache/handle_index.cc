@@ -29,9 +29,10 @@ bool HandleIndex::erase(uint64_t hash, const CachedNode& node) {
     if (places_[hole].node == nullptr) return false;
     hole = next(hole);
   }
-  // Whoever was put off by this one moves up, so that a search may end at the first free place.
+  // Entries that this one displaced move up, so that a search may end at the first free place.
   for (size_t at = next(hole); places_[at].node != nullptr; at = next(at)) {
-    if (home(at - home(places_[at].hash)) < home(at - hole)) continue;  // it would stand before its home
+    if (home(at - home(places_[at].hash)) < home(at - hole))
+      continue;  // it would stand before its home place
     places_[hole] = places_[at];
     hole = at;
   }

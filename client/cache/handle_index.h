@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandleIndex: Nodes by file handle; a part of CachedNodeTable, under its lock.
+// HandleIndex: finds Nodes by file handle. Part of CachedNodeTable, guarded by the shard's lock.
 //
-// Open addressing with linear probing, at most half full. A place holds the hash and the Node (16 bytes, four
-// to a line of memory): whether a handle is known, and where a new one goes, is one line most often. Among a
-// million Nodes no cache of the processor holds that, so it can be asked for beforehand. std::unordered_set,
-// in its stead, reads a bucket, its chain and the chain's end, one after the other, and allocates
-// (2026-11-25: docs/adr/0024-index-of-nodes.md).
+// Open addressing with linear probing, at most half full. A place holds the hash and the Node: 16 bytes, four
+// places per cache line. A lookup or an insertion usually touches one cache line. With a million Nodes that
+// line is not in the processor's cache, so a caller can prefetch it. std::unordered_set would read a bucket,
+// its chain and the end of the chain one after the other, and allocate (2026-11-25:
+// docs/adr/0024-index-of-nodes.md).
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class CachedNode;
 
 class HandleIndex {
  public:
-  // `hash`: of the handle; where it goes is decided by the lower bits.
+  // `hash`: the handle's hash; its lower bits select the place.
   CachedNode* find(uint64_t hash, std::string_view handle) const;
-  // No Node of that handle is here.
+  // The handle must not be in the index.
   void insert(uint64_t hash, CachedNode& node);
-  // False: it is not here.
+  // Returns false if it is not in the index.
   bool erase(uint64_t hash, const CachedNode& node);
-  // Where find() and insert() of that hash begin; null while nothing is here.
+  // Where find() and insert() start for that hash; null while the index is empty.
   const void* beginning(uint64_t hash) const { return places_.empty() ? nullptr : &places_[home(hash)]; }
 
   size_t size() const { return size_; }
@@ -49,7 +49,7 @@ class HandleIndex {
   void put(const Place& place);
   void resize(size_t places);
 
-  std::vector<Place> places_;  // none, or a power of two
+  std::vector<Place> places_;  // empty, or a power of two
   size_t size_ = 0;
 };
 

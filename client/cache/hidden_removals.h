@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HiddenRemovals: which directories hold a hidden name (.nfs*) whose file's last close is under way.
+// HiddenRemovals: the directories with a silly-renamed file (.nfs*) whose last close is in progress.
 //
-// close(2) returns before its RELEASE has removed the name. Who removes the directory next must not be told
-// that it is not empty: rmdir() waits, as Linux' client does, and rename() over it. Any loop; own mutex.
+// close(2) returns before the kernel's RELEASE has removed the .nfs* name. If the application then removes
+// the directory, it must not get ENOTEMPTY: rmdir() waits for the removal, as Linux' client does, and so does
+// a rename() onto the directory. Any loop; own mutex.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace nfsrdma::client {
 
 class HiddenRemovals {
  public:
-  // One of them; over with it.
+  // A removal in progress; it ends with the object.
   class Pending {
    public:
     Pending() = default;
@@ -38,13 +39,13 @@ class HiddenRemovals {
     NodeRef directory_;
   };
 
-  // How many were over.
+  // The number of removals that ended so far.
   uint64_t count() const {
     std::lock_guard lock(mutex_);
     return over_;
   }
-  // Waits for those of the directory. Whether any, of whichever directory, was over since count() was
-  // `before`.
+  // Waits for the removals in `directory`. Returns true if any removal, in any directory, ended since count()
+  // was `before`.
   Task<bool> over_since(uint64_t before, NodeRef directory) {
     for (;;) {
       std::unique_lock lock(mutex_);

@@ -16,9 +16,9 @@ struct ListedEntry {
   uint64_t cookie = 0;
   uint64_t ino = 0;
   uint32_t type = 0;  // S_IFMT bits; 0: not known
-  // With attributes and a file handle, to be looked up no more.
+  // It has attributes and a file handle, so no LOOKUP is needed.
   bool complete = false;
-  nfs4::nfs_fh4 fh{};  // in place: a string of its own for each would come from memory no cache holds
+  nfs4::nfs_fh4 fh{};  // in place: a separate string per entry would miss the processor's cache
   uint32_t export_index = 0;
   Attributes attributes;
 

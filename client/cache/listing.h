@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listing: an open directory, and the last READDIR's answer of it. Guarded by its own mutex, which is held
-// across READDIR. What the server's cookies may do to it is in fs_directory.cc.
+// Listing: an open directory and the reply to its last READDIR. Its own mutex guards it and is held across
+// READDIR. fs_directory.cc says how it handles cookies that do not stay valid.
 #pragma once
 
 #include <algorithm>
@@ -19,42 +19,42 @@ namespace nfsrdma::client {
 
 struct Listing final : OpenDirectory {
   explicit Listing(NodeRef n) : node(std::move(n)) {}
-  // Offsets of "." and "..", which no server's cookies may be.
+  // Offsets of "." and "..". A server's cookies must differ from them.
   static constexpr uint64_t kAfterDot = 1, kAfterDotDot = 2;
-  // What to ask of one READDIR.
+  // The reply size that one READDIR asks for, in bytes.
   static constexpr uint32_t kReplyBytes = 128u << 10;
   uint32_t reply_bytes = kReplyBytes;
 
   const NodeRef node;
   AsyncMutex mutex;
-  // The last READDIR's answer: entries that follow cookie `from`.
+  // The reply to the last READDIR: entries that follow cookie `from`.
   std::vector<ListedEntry> entries;
   uint64_t from = 0;
   bool filled = false, plus = false, eof = false;
   NameBelief belief;
-  uint64_t change = 0;       // of the directory when the listing began
+  uint64_t change = 0;       // the directory's change attribute when the listing began
   nfs4::verifier4 verifier;  // goes with cookies other than 0
-  size_t delivered = 0;      // of `entries`
-  uint64_t beyond = 0;       // where an answer goes on of which nothing is left, and which is not the last
-  std::set<uint64_t> begun;  // where READDIRs of this listing began, without a jump between them
-  // What was given out since the beginning, in order.
+  size_t delivered = 0;      // number of `entries` given to the front end
+  uint64_t beyond = 0;       // cookie to continue from if no entry is usable and more follow; else 0
+  std::set<uint64_t> begun;  // cookies from which this listing's READDIRs started since the last seek
+  // The entries given to the front end since the beginning, in order.
   struct Given {
     uint64_t cookie;
-    size_t name;  // hashed
+    size_t name;  // its hash
   };
   std::vector<Given> given;
   bool given_from_start = false;
-  bool sift = false;  // the server's cookies ended, or go in a circle: what follows may have been given out
-  bool told = false;  // of the circle
-  // The answer at hand came with the opening, and nobody has read of it yet.
+  bool sift = false;  // the server's cookies ended, or go in a circle: later entries may be duplicates
+  bool told = false;  // the circle was logged
+  // The entries came with the opening, and nobody has read any of them.
   bool ahead = false;
 
-  // Where the next READDIR goes on; 0 behind an empty answer.
+  // The cookie of the next READDIR.
   uint64_t last_cookie() const { return entries.empty() ? beyond : entries.back().cookie; }
   bool all_given_until(uint64_t cookie) const {
     return given_from_start && !given.empty() && given.back().cookie == cookie;
   }
-  // The next entry given out follows `cookie`.
+  // The next entry to give follows `cookie`.
   void seek(uint64_t cookie) {
     if (cookie == 0) {
       given.clear();
@@ -67,13 +67,13 @@ struct Listing final : OpenDirectory {
     given.erase(at.base(), given.end());
     if (given.empty()) given_from_start = false;
   }
-  // Nobody will read it.
+  // Nobody will read the rest of the reply.
   void drop_answer() {
     filled = false;
     entries = {};
     delivered = 0;
   }
-  // The next entry given out is the first: of the answer at hand, or of one to come.
+  // Restarts the listing at its first entry, from the present reply (`keep_answer`) or from a new READDIR.
   void start(bool keep_answer) {
     const bool repeats = sift;
     filled = filled && keep_answer;
@@ -86,30 +86,32 @@ struct Listing final : OpenDirectory {
     given.push_back({entry.cookie, std::hash<std::string_view>{}(entry.name)});
   }
 
-  // The answer to a READDIR from `cookie`. An error when nobody could go on from it.
+  // Takes the reply to a READDIR from `cookie`. Fails if the listing could not continue from the reply.
   Result<> answer(uint64_t cookie, bool with_attributes, std::vector<ListedEntry> answered, bool end,
                   NameBelief of);
 
-  // Names that no name can be. What is left leads on as the whole answer does.
+  // Drops names that no file can have. The last remaining entry gets the reply's last cookie, so that the
+  // listing continues behind the whole reply.
   void drop_impossible(std::vector<ListedEntry>& answered, bool end);
 
-  // A READDIR from `cookie` comes next.
+  // A READDIR from `cookie` is about to be sent.
   void begin(uint64_t cookie) {
     if (cookie == 0 || entries.empty() || entries.back().cookie != cookie) begun.clear();
     begun.insert(cookie);
   }
-  // Going on after the answer at hand leads to what this listing has had. (Cookies may come twice within an
-  // answer: nfs-ganesha's do when a directory changes under it.)
+  // True: a READDIR after this reply would start where an earlier READDIR of this listing started. (Cookies
+  // may repeat within a reply: nfs-ganesha's do when a directory changes meanwhile.)
   bool leads_back() const { return !eof && !entries.empty() && begun.contains(entries.back().cookie); }
 
-  // The same, seen by the last name: a circle longer than an answer.
+  // True: the last name was given before. This detects a circle that is longer than a reply.
   bool ends_again() const {
     if (entries.empty()) return false;
     const size_t name = std::hash<std::string_view>{}(entries.back().name);
     return std::any_of(given.begin(), given.end(), [&](const Given& g) { return g.name == name; });
   }
 
-  // A name is in a directory once. What is left leads on as the whole answer does.
+  // Drops repeated names: a directory holds a name once. The last remaining entry gets the reply's last
+  // cookie.
   void drop_repeats() {
     if (!may_repeat()) return;
     std::unordered_set<std::string_view> names;
@@ -125,7 +127,7 @@ struct Listing final : OpenDirectory {
     entries.back().cookie = last;
     sift = true;
   }
-  // By the names' hashes, in one piece of memory.
+  // Compares the names' hashes, in one block of memory.
   bool may_repeat() const {
     std::vector<size_t> hashes(entries.size());
     std::ranges::transform(entries, hashes.begin(), std::hash<std::string_view>{}, &ListedEntry::name);
@@ -142,14 +144,14 @@ struct Listing final : OpenDirectory {
     std::erase_if(
         entries, [&](const ListedEntry& e) { return names.contains(std::hash<std::string_view>{}(e.name)); });
   }
-  // The server's cookies lead nowhere else: what they led to is the listing. Says so in the log, once.
-  // True the first time: it is to be told.
+  // Ends the listing at `cookie`, because the server's cookies lead to nothing new. Returns true the first
+  // time: then the caller logs it.
   bool end_at(uint64_t cookie);
 
-  // Where in `entries` the one after `cookie` is, if the answer at hand covers that.
+  // The index in `entries` of the entry after `cookie`, if the present reply contains it.
   std::optional<size_t> position_after(uint64_t cookie, bool want_attributes) const {
     if (!filled || (want_attributes && !plus)) return std::nullopt;
-    // By place before by cookie, which need not be unique.
+    // By position first: cookies need not be unique.
     if (delivered != 0 && entries[delivered - 1].cookie == cookie) return delivered;
     if (cookie == from) return 0;
     const auto it =

@@ -75,7 +75,7 @@ void NameCache::erase(NameEntry& e) {
   NamesOfDirectory& names = names_of(*e.directory);
   unlink(names.newest, e, &NameEntry::in_directory);
   names.entries.erase(names.entries.find(e));
-  if (names.entries.empty()) names.entries = {};  // erase() keeps the buckets that many once needed
+  if (names.entries.empty()) names.entries = {};  // erase() keeps the buckets of the former size
   --size_;
 }
 
@@ -84,7 +84,7 @@ std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_vie
   const NameEntry* e = entry(directory, name);
   if (e == nullptr) return std::nullopt;
   if (e->child == nullptr) return Found{{}, e->belief};
-  if (!NodeTableAccess::try_acquire(*e->child)) return std::nullopt;  // dying
+  if (!NodeTableAccess::try_acquire(*e->child)) return std::nullopt;  // being destroyed
   return Found{NodeRef::adopt(e->child), e->belief};
 }
 
@@ -127,10 +127,10 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
     changed = e->belief.order;
     if (changed > belief.order) {
       if (e->belief.epoch == 0) return Learnt::kOther;
-      if (e->child == child) return Learnt::kStored;  // as it was, and that is more recent
+      if (e->child == child) return Learnt::kStored;  // as known, and ours is more recent
       return e->child == nullptr ? Learnt::kAbsent : Learnt::kOther;
     }
-    // An answer that lay here does not replace one that was asked for since.
+    // A reply that was stored late does not replace one whose request began later.
     if (e->belief.asked > belief.order && e->belief.epoch >= belief.epoch)
       return e->child == child ? Learnt::kStored : Learnt::kOther;
   }
@@ -174,7 +174,7 @@ std::optional<NameCache::Name> NameCache::name_of(Node& node) {
 std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
   std::lock_guard lock(mutex_);
   std::vector<NodeRef> some;
-  size_t steps = 8 * most;  // names of absent files may stand in between
+  size_t steps = 8 * most;  // negative entries may stand in between
   for (const NameEntry* e = newest(directory); e != nullptr && steps-- != 0 && some.size() < most;
        e = e->in_directory.next) {
     if (e->child != nullptr && NodeTableAccess::try_acquire(*e->child))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameCache: what is known of names: (directory, name) -> file, or "no such name".
+// NameCache: (directory, name) -> file, or a negative entry.
 //
-// One per mount, shared by all loops, one lock (rank: taken with no other lock of the client held but, at
-// most, none; nothing is called while it is held). It does not decide whether an entry may be believed: that
-// follows from the directory's change attribute and is the caller's. Entries refer to Nodes without owning
-// them and vanish with them: a Node calls forget() before it dies. "No such name" entries are bounded in
-// number, oldest dropped first, and so are the names of one file.
+// One per mount, shared by all loops. It has one lock; no other lock of the client is held when it is taken,
+// and nothing is called while it is held. The cache does not decide whether an entry is valid: the caller
+// does, by the directory's change attribute. Entries point to Nodes without owning them; a Node calls
+// forget() before it is destroyed, which removes them. The number of negative entries is bounded (the oldest
+// go first), and so is the number of names per file.
 //
-// An answer is about the time when its request was executed, and may be stored long after that (a buffered
-// READDIR). What we have changed under the name since the request began wins (RFC 8881 section 10.8).
+// A reply tells the state when its request was executed, and may be stored much later (a buffered READDIR).
+// If we changed the name since the request began, our change wins (RFC 8881 section 10.8).
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,29 @@
 
 namespace nfsrdma::client {
 
-// What a Node carries for the NameCache.
+// The NameCache's links inside a Node.
 struct NameEntry;
 struct NamesOfDirectory;
 struct NameLinks {
   NameLinks();
   ~NameLinks();
-  std::unique_ptr<NamesOfDirectory> as_directory;  // null while nothing is known of its names
-  NameEntry* as_child = nullptr;                   // the names that lead to it
+  std::unique_ptr<NamesOfDirectory> as_directory;  // null while no name in it is known
+  NameEntry* as_child = nullptr;                   // the names of this file
 };
 
-// Since when and under what an entry was right.
+// When and in which epoch an entry was valid.
 struct NameBelief {
-  TimePoint since{};   // the request began
-  uint64_t epoch = 0;  // Nfs4Node::names_epoch of the directory; 0: never to be believed
-  uint64_t order =
-      0;  // NodeTable::next_start(): of the request's beginning, or of the end of a change of ours
-  uint64_t asked = 0;  // likewise: of the beginning of the request that has shown it; 0: none has
+  TimePoint since{};   // when the request began
+  uint64_t epoch = 0;  // NamesState::epoch of the directory; 0: the entry is not valid
+  uint64_t order = 0;  // next_start() at the request's start or at the end of our change
+  uint64_t asked = 0;  // start of the request whose reply showed it, as next_start(); 0: none
 };
 
 struct NameEntry {
   Node* directory = nullptr;
   std::string name;
-  Node* child = nullptr;  // null: no such name
-  NameBelief belief{};    // its order: of our latest change under this name; 0: none
+  Node* child = nullptr;  // null: negative entry
+  NameBelief belief{};    // `order`: our latest change of this name; 0: none
   struct Link {
     NameEntry* next = nullptr;
     NameEntry* prev = nullptr;
@@ -56,12 +55,13 @@ struct NameEntry {
   Link in_directory{}, in_child{};
 };
 
-// Each directory has a table of its own: that of one that is listed, or worked in, does not share the
-// processor's cache with a million names of others (docs/adr/0024-index-of-nodes.md).
+// Each directory has its own table. So the table of a directory that is being listed or used does not compete
+// for the processor's cache with a million names of other directories
+// (docs/adr/0024-index-of-nodes.md).
 struct NamesOfDirectory {
   struct Hash {
     using is_transparent = void;
-    // noexcept: libstdc++ then keeps no hash with each entry, of which there may be a million.
+    // noexcept: then libstdc++ stores no hash with each entry. There may be a million entries.
     size_t operator()(std::string_view name) const noexcept { return std::hash<std::string_view>{}(name); }
     size_t operator()(const NameEntry& e) const noexcept { return (*this)(e.name); }
   };
@@ -74,16 +74,16 @@ struct NamesOfDirectory {
       return name(a) == name(b);
     }
   };
-  // An entry's place does not change, and only its name is what it is found by.
+  // An entry's address is stable. Only its name determines its place, so the rest may change.
   std::unordered_set<NameEntry, Hash, Equal> entries;
   NameEntry* newest = nullptr;
-  uint64_t forgotten = 0;  // our latest change, or doubt, of a name that has no entry any more
+  uint64_t forgotten = 0;  // sequence number of our latest change or doubt of a name without an entry
 };
 
 class NameCache {
  public:
   static constexpr size_t kMaxNegative = 65536;
-  // Names of one file: what another client renames again and again leads to it under each name it has had.
+  // Names per file. If another client renames a file again and again, each of its names leads to it.
   static constexpr size_t kMaxOfOne = 64;
 
   using LinksOf = NameLinks& (*)(Node&);
@@ -94,36 +94,36 @@ class NameCache {
     NameBelief belief;
   };
   std::optional<Found> find(Node& directory, std::string_view name);
-  // We have made it so. `child` null: there is no such name now.
+  // We made this change. `child` null: we removed the name.
   void put(Node& directory, std::string_view name, Node* child, NameBelief belief);
   enum class Learnt : uint8_t {
     kStored,
-    kAbsent,  // not stored: by a change of ours since the request began there is no such name
-    kOther,   // not stored: likewise the name leads elsewhere, or nothing is known of it; or who asked later
-              // was told otherwise
+    kAbsent,  // not stored: we removed the name after the request began
+    kOther,   // not stored: likewise, and the name leads elsewhere or is not known; or a later request has
+              // another answer
   };
-  // The server said so in an answer to a request that began as `belief` says.
+  // The server's answer to a request that began as `belief` says.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
-  // Nothing is known of it: whatever was asked before `order` is no answer either.
+  // Removes the entry. Answers to requests that began before `order` are rejected, too.
   void remove(Node& directory, std::string_view name, uint64_t order);
-  // Likewise, but where the kernel may still have the name it leads where it led, and is not believed.
+  // As remove(), but the kernel may still have the name: the entry stays and is not valid.
   void doubt(Node& directory, std::string_view name, uint64_t order);
-  // The Node is about to die.
+  // The Node is about to be destroyed.
   void forget(Node& node);
-  // Some name that leads to the Node, for operations that need one; nothing when none is known.
+  // Any name of the Node, for operations that need one. Nothing if none is known.
   struct Name {
     NodeRef directory;
     std::string name;
   };
   std::optional<Name> name_of(Node& node);
-  // Some of the files that names of the directory lead to, the latest names first.
+  // Up to `most` files that the directory's names lead to, latest names first.
   std::vector<NodeRef> children(Node& directory, size_t most) const;
-  // Every name known of the directory, of absent files too.
+  // All known names of the directory, with those of negative entries.
   std::vector<std::string> names_in(Node& directory) const;
   size_t size() const;
 
  private:
-  // With mutex_ held.
+  // mutex_ is held.
   NamesOfDirectory& names_of(Node& directory);
   void store(Node& directory, std::string_view name, Node* child, NameBelief belief);
   void link_child(NameEntry& e, Node* child);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenFiles: the files of a mount that have something open, unwritten or unreported. It keeps their Nodes
-// alive.
+// OpenFiles: the files of a mount that are open, have unwritten data, or have an unreported error. It keeps
+// their Nodes alive.
 //
-// N is a Node with `file`, a shared_ptr<F> guarded by its mutex; F is made of its Node and counts `pins`. A
-// file is made and registered when it is first pinned, and goes when nothing is left of it. Own lock, rank 1:
-// taken before a Node's. Any loop.
+// N is a Node with `file`, a shared_ptr<F> guarded by the Node's mutex. F is constructed from its Node and
+// counts `pins`. The first pin() creates and registers the file; it goes when F::in_use() is false. Own lock,
+// rank 1: taken before a Node's. Any loop.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace nfsrdma::client {
 template <class N, class F>
 class OpenFiles {
  public:
-  // It stays until unpin() and until F::in_use() is over.
+  // The file stays until unpin() was called and F::in_use() is false.
   std::shared_ptr<F> pin(N& node) {
     std::lock_guard lock(mutex_);
     std::lock_guard node_lock(node.mutex);
@@ -51,7 +51,7 @@ class OpenFiles {
     files_.erase(it);
   }
 
-  // As of now.
+  // A snapshot.
   std::vector<NodeRef> all() const {
     std::lock_guard lock(mutex_);
     std::vector<NodeRef> nodes;

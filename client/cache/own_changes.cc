@@ -6,7 +6,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// No span reaches it: a gap that nothing closes.
+// No span reaches this value: the gap stays open.
 constexpr uint64_t kNever = UINT64_MAX;
 
 }  // namespace
@@ -23,8 +23,8 @@ void OwnChanges::add(Span span) {
 }
 
 uint64_t OwnChanges::follow(uint64_t known, uint64_t before, uint64_t after) {
-  // Section 5.8.1.4: a change attribute need not grow. Then operations one after the other can be followed,
-  // and no others.
+  // Section 5.8.1.4: a change attribute need not grow. If it does not, only operations that follow one
+  // another directly can be followed.
   if (before == known) {
     known = after;
   } else if (before > after) {

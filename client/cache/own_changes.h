@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnChanges: whether the file that changed while we changed it was changed by anybody else.
+// OwnChanges: tells whether other clients changed a file while we changed it.
 //
-// An operation of ours comes with the file's change attribute before and after it, in one COMPOUND (RFC 8881
-// section 10.3.1 leaves it to the client to tell its own changes from others'). What it did lies between the
-// two; so while nobody else changes the file, the spans of our operations follow one another without a gap,
-// in whatever order they are answered. Somebody else's change is a gap, unless it falls between the two
-// GETATTRs of one of our operations.
+// Each of our operations brings the file's change attribute from before and after it, in one COMPOUND (RFC
+// 8881 section 10.3.1 leaves it to the client to tell its own changes from others'). Our change lies between
+// the two values. While nobody else changes the file, the spans of our operations follow one another without
+// a gap, in whatever order the replies come. Another client's change makes a gap, unless it falls between the
+// two GETATTRs of one of our operations.
 //
-// Pure; a value inside a CachedFile, guarded by its Node's mutex. Size: one span for each run of answers that
-// overtook another one.
+// Pure; a value inside a CachedFile, guarded by its Node's mutex. It stores one span per run of replies that
+// arrived before an earlier one.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ class OwnChanges {
  public:
   static constexpr size_t kMostApart = 256;
 
-  // Where a file that is known at `known` has got to by our changes, with another one from `before` to
-  // `after`. An attribute that was only seen is a change from itself to itself.
+  // Returns the change attribute that our changes lead to from `known`, after another change from `before` to
+  // `after` was added. A value that was only seen is a change from itself to itself.
   uint64_t follow(uint64_t known, uint64_t before, uint64_t after);
-  // Something lies between what follows and what was seen: an operation whose answer is on its way, or
-  // somebody else's change.
+  // True: a span does not connect to the known value. Either a reply is still missing, or another client
+  // changed the file.
   bool gaps() const { return !apart_.empty(); }
   void clear() { apart_.clear(); }
 

@@ -7,9 +7,9 @@
 namespace nfsrdma::client {
 namespace {
 
-// Strides are told from coincidence by more reads than neighbours are.
+// A stride may be a coincidence, so it needs more reads than neighbours do.
 constexpr unsigned kStridedHits = 2;
-// No window is larger; and no multiple of what is foretold wraps.
+// No window is larger than kMostRamp. With these limits no prediction overflows.
 constexpr uint64_t kMostRamp = uint64_t{1} << 32;
 constexpr int64_t kMostStride = int64_t{1} << 40;
 constexpr uint64_t kFarthest = uint64_t{1} << 62;
@@ -32,7 +32,7 @@ void ReadPattern::note(uint64_t offset, uint64_t size) {
   given_ = {};
   Stream* stream = find_continued(offset, size);
   if (stream == nullptr) {
-    // Neighbours say more than distances: places that are read in turn may be equally far from each other.
+    // Neighbours first, distances second: several places that are read in turn may have equal distances.
     stream = find_neighbour(offset, size);
     if (stream == nullptr) stream = find_next_run(offset, size);
     if (stream == nullptr) stream = find_new(offset, size);
@@ -49,8 +49,8 @@ void ReadPattern::note(uint64_t offset, uint64_t size) {
 }
 
 ReadPattern::Stream* ReadPattern::find_continued(uint64_t offset, uint64_t size) {
-  // Runs first, whose parts neighbours would take; else the one used last first: streams of a program that
-  // reads in turn may touch.
+  // Strided runs first, because neighbours would take their parts. Then the stream used last: streams of one
+  // program may touch.
   for (Stream& s : streams_)
     if (s.kind == Kind::kStrided && continues_run(s, offset, size)) return &s;
   for (Stream& s : streams_) {
@@ -74,18 +74,18 @@ bool ReadPattern::continues_forward(Stream& s, uint64_t offset, uint64_t size) {
   } else if (s.hits < 2 || offset > s.place + kSlackBytes || end + kSlackBytes < s.place) {
     return false;
   } else if (offset < s.first && s.before.size == 0) {
-    return false;  // before the first read of all
+    return false;  // before the first read
   } else if (!missed) {
-    // Where another read is still missing, this is no beginning.
+    // If no other read is missing, this read may begin a third run.
     if (s.gaps == 0 && find_runs(offset, size) != nullptr) return false;
     ++s.gaps;
     if (++s.jumps > kMostGaps) {
-      s = {};  // it jumps
+      s = {};  // it is no forward stream
       return false;
     }
     s.before = {s.first, s.place - s.first};
     s.first = offset;
-  } else {  // what was missing, or read again
+  } else {  // a missing read, or a repeated one
     s.gaps -= std::min(s.gaps, 1u);
     s.jumps -= std::min(s.jumps, 1u);
   }
@@ -105,7 +105,7 @@ bool ReadPattern::continues_run(Stream& s, uint64_t offset, uint64_t size) {
   if (offset > s.place + kSlackBytes || end + kSlackBytes < s.place) return false;
   s.foretold = offset >= s.place && offset - s.first < s.reach;
   s.place = std::max(s.place, end);
-  // It is no longer what was foretold: what lies between the runs is not worth as much as they were.
+  // The run is longer than predicted. So the strided prediction is dropped; the stream becomes a forward one.
   if (longer) s = neighbours(Kind::kForward, s.first, s.place, size);
   return true;
 }
@@ -210,7 +210,7 @@ void ReadPattern::Stream::hit(uint64_t bytes) {
   doubt -= std::min(doubt, bytes / 8);
 }
 
-// What we write in between, or a lack of room, may throw out each window: not many are read for nothing.
+// Our writes or a lack of room may drop each window. The pause avoids many useless READs.
 void ReadPattern::Stream::miss(uint64_t bytes) {
   foretold = false;
   reach = kind == Kind::kStrided ? 0 : place;
@@ -221,7 +221,7 @@ void ReadPattern::Stream::miss(uint64_t bytes) {
 
 void ReadPattern::missed(uint64_t offset, uint64_t size) {
   for (Stream& s : streams_) {
-    // The latest read of its stream: others behind it have seen what there is themselves.
+    // Only the latest read of its stream: later reads have seen for themselves what is cached.
     const uint64_t place = s.kind == Kind::kBackward ? offset : offset + size;
     if (!s.foretold || s.place != place) continue;
     s.miss(size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadHistory: how one open file description is being read: its pattern, and how much of what was asked for
-// is not answered. Any thread, one short lock. What takes room exists from the first read on.
+// ReadHistory: how applications read one open file description: the pattern, and the bytes requested and not
+// yet answered. Any thread, one short lock. The pattern is allocated at the first read.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class ReadHistory {
   ReadHistory();
   ~ReadHistory();
 
-  // A read of the application's (the kernel's), while it is under way.
+  // A read of the kernel (for an application) in progress.
   class Turn {
    public:
     Turn(ReadHistory& history, uint64_t offset, uint64_t size);
@@ -31,20 +31,20 @@ class ReadHistory {
     const uint64_t size_;
   };
 
-  // See ReadPattern::next(). Nothing, too, when the application keeps as much as `window` under way by
-  // itself: then the way to the server is full without us.
+  // See ReadPattern::next(). Also nothing if the application itself keeps `window` bytes in flight: then the
+  // path to the server is full without read-ahead.
   std::optional<ReadRange> next(uint64_t window, uint64_t piece, uint64_t end);
-  // See there.
+  // See ReadPattern.
   void put_back(const ReadRange& rest);
   void missed(uint64_t offset, uint64_t size);
-  // Whether a pattern is seen at all.
+  // True if a pattern was detected.
   bool foretells() const;
 
  private:
   mutable std::mutex mutex_;
   std::unique_ptr<ReadPattern> pattern_;
-  uint64_t asked_ = 0;       // bytes, not answered
-  uint64_t most_asked_ = 0;  // of late
+  uint64_t asked_ = 0;       // bytes without an answer
+  uint64_t most_asked_ = 0;  // its recent maximum
 };
 
 }  // namespace nfsrdma::client

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of a probe: the queue that two round trips' worth has made is one of them long.
+// Length of a probe, in delays: a window of two round trips leaves a queue of one.
 constexpr int kProbeDelays = 4;
 constexpr Duration kShortestProbe = 100ms, kLongestProbe = 2s;
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadPace: how much must be asked for at once so that the way to the server is never idle: bandwidth ×
-// delay, both measured from READs as they are answered.
+// ReadPace: how many bytes of READs must be in flight so that the path to the server is never idle: bandwidth
+// × delay. Both are measured from the replies to READs.
 //
-// Bandwidth is the highest rate lately: for each READ, what was delivered to this mount between its sending
-// and its answer, by the time between. Two round trips' worth is asked for, so that measuring what one window
-// brings doubles it until bandwidth stops growing; no more than that waits in queues on the way.
+// Bandwidth is the highest recent rate. For each READ: the bytes that this mount received between sending it
+// and its reply, divided by that time. The window is two round trips of bandwidth. So the window doubles
+// until the bandwidth stops growing, and no more than that waits in queues on the path.
 //
-// Delay is the shortest time that a READ took while the way was not full. A way that is kept full shows none
-// that short: what is asked for waits behind itself, and a delay measured there would make the window grow
-// without end. So the shortest one is remembered for kProbeEach, and then the window is halved below
-// bandwidth × delay for a few round trips, in which the queues empty and it is measured anew.
+// Delay is the shortest time of a READ while the path was not full. On a full path every READ waits behind
+// earlier ones, and a delay measured there would let the window grow without limit. So the shortest delay is
+// remembered for kProbeEach. Then the window shrinks to half of bandwidth × delay for a few round trips: the
+// queues drain, and the delay is measured again.
 //
-// Where the wait for an answer is less than kWorthwhile nothing is read ahead: that brings the data through
-// our memory, a copy more than splicing it, and the kernel's own window covers a short wait. Not counted as
-// waiting is what the bytes take where the server is this machine (kLocalNanoseconds for each). Both values
-// are chosen.
+// If the wait for a reply is below kWorthwhile, nothing is read ahead: read-ahead data passes through the
+// daemon's memory, which is one copy more than splice, and the kernel's own read-ahead covers a short wait.
+// The wait does not include the time that the bytes take on this machine (kLocalNanoseconds each). Both
+// values were chosen, not measured.
 //
-// One per mount, any thread, one short lock. Time comes in as a parameter.
+// One per mount, any thread, one short lock. Time is a parameter.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ namespace nfsrdma::client {
 
 class ReadPace {
  public:
-  static constexpr Duration kMemory = std::chrono::seconds(2);  // "lately": between one and two of these
+  static constexpr Duration kMemory =
+      std::chrono::seconds(2);  // "recent": between one and two periods of this length
   static constexpr Duration kProbeEach = std::chrono::seconds(10);
   static constexpr Duration kWorthwhile = std::chrono::microseconds(500);
   static constexpr uint64_t kLocalNanoseconds = 1;
@@ -40,25 +41,25 @@ class ReadPace {
   Sent sending(TimePoint now) const;
   void answered(const Sent& sent, uint64_t bytes, TimePoint now);
 
-  // Bytes; 0: reading ahead is not worth it, or nothing is known yet.
+  // In bytes. 0: read-ahead is not worthwhile, or nothing was measured yet.
   uint64_t window(TimePoint now) const;
 
  private:
   struct Period {
-    Duration wait = Duration::max();  // the shortest, without what the bytes take anywhere
+    Duration wait = Duration::max();  // the shortest, without the bytes' time on this machine
     double rate = 0;                  // bytes per second
   };
-  // With the lock held.
+  // The lock is held.
   void turn(TimePoint now) const;
   bool probing(TimePoint now) const;
 
   mutable std::mutex mutex_;
   uint64_t delivered_ = 0;
   mutable Period now_, before_;
-  mutable TimePoint since_{};  // now_
+  mutable TimePoint since_{};  // start of now_
   mutable Duration delay_ = Duration::max(), probed_ = Duration::max();
-  mutable TimePoint empty_at_{};                  // READs that were sent since then have found the way empty
-  mutable TimePoint probe_at_{}, probe_until_{};  // the next one, or the present one
+  mutable TimePoint empty_at_{};                  // READs sent after this time found the path empty
+  mutable TimePoint probe_at_{}, probe_until_{};  // start of the next probe; end of the present one
 };
 
 }  // namespace nfsrdma::client

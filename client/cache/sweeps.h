@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeps: directories whose files are asked for one after the other, by names that nobody has asked for yet
-// (LOOKUP), or because what is known of them has grown old (GETATTR). A READDIR with attributes asks for many
-// at once (fs_sweep.cc).
+// Sweeps: batches of LOOKUP or GETATTR replaced by one READDIR. A sweep is for a directory whose files
+// applications access one after the other: names that nobody has looked up yet (LOOKUP), or attributes that
+// have expired (GETATTR). One READDIR with attributes then fetches many entries (fs_sweep.cc).
 //
-// What a sweep reads may cost the server as much as what it was asked for one by one, and no more: each
-// question, and each file that a READDIR had brought and somebody then asked for, is worth kEach entries of
-// READDIRs; the third question within a short while is worth the first. READDIRs begin small, double, and go
-// on from where the last one ended; behind the end, from the beginning. It is over where the directory cannot
-// be read.
+// A sweep may cost the server as much as the single requests that it replaces, and no more. Each question (a
+// LOOKUP or GETATTR), and each swept entry that an application then asks for, earns a credit of kEach
+// entries. The third question within a short time pays for the first READDIR. READDIRs start small, double in
+// size, and each continues where the last one ended; after the end they start again at the beginning. The
+// sweep ends if the directory cannot be read.
 //
-// Files that a READDIR brought and nobody here knows wait for their LOOKUP (WaitingEntry). They hold as an
-// entry of the NameCache does, by its directory's epoch, and briefly (ClientOptions::brought_names): who was
-// told elsewhere of a change to a file that nobody here has asked for yet expects to see it. That a name is
-// absent follows from no listing for the same reason.
+// Swept entries of unknown files wait for their LOOKUP (WaitingEntry). They are valid like an entry of the
+// NameCache, by the directory's epoch, and only for a short time (ClientOptions::brought_names). The reason:
+// a user who learns elsewhere about a change to a file, and then looks at it for the first time here, expects
+// to see the change. For the same reason a listing makes no negative entries.
 //
-// One per mount, shared by all loops, one lock (a leaf). Directories are told apart by their Nodes, which are
-// not owned and call forget() before they die. The directories of the latest questions are kept, kMost at
-// most.
+// One per mount, shared by all loops, one lock (a leaf). Directories are identified by their Nodes, which are
+// not owned and call forget() before they are destroyed. At most kMost directories are kept, those with the
+// latest questions.
 #pragma once
 
 #include <algorithm>
@@ -47,14 +47,14 @@ struct WaitingEntry {
 class Sweep {
  public:
   static constexpr int kFirst = 3;  // questions before the first READDIR
-  // Entries for each question: one of a READDIR is taken to cost a twelfth of a LOOKUP.
+  // Entries earned by each question: one entry of a READDIR is taken to cost a twelfth of a LOOKUP.
   static constexpr int kEach = 12;
-  static constexpr int kCall = 2 * kEach;                            // what a READDIR costs besides
-  static constexpr int kMostCredit = 256;                            // entries
-  static constexpr size_t kMostRefused = 16;                         // users
-  static constexpr uint32_t kFirstBytes = 8u << 10, kDoublings = 4;  // of a READDIR's answer
+  static constexpr int kCall = 2 * kEach;     // the cost of a READDIR besides its entries
+  static constexpr int kMostCredit = 256;     // entries
+  static constexpr size_t kMostRefused = 16;  // users
+  static constexpr uint32_t kFirstBytes = 8u << 10, kDoublings = 4;  // the size of a READDIR's reply
 
-  // A question, or an answer that somebody asked for.
+  // For each question, and for each swept entry that answered one.
   void earn() {
     int credit = credit_;
     while (!credit_.compare_exchange_weak(credit, std::min(credit + kEach, kMostCredit))) continue;
@@ -62,9 +62,9 @@ class Sweep {
 
   // Held across READDIR.
   AsyncMutex mutex;
-  // --- guarded by it ---
+  // --- guarded by mutex ---
   bool worth_reading() const { return !over_ && credit_ >= 0; }
-  // The same of a user: whom the server has refused a READDIR reads no more of them.
+  // As above for one user: false if the server refused that user a READDIR.
   bool worth_reading(uint32_t uid) const {
     return worth_reading() && std::find(refused_.begin(), refused_.end(), uid) == refused_.end();
   }
@@ -75,12 +75,12 @@ class Sweep {
   uint64_t next() const { return next_; }  // cookie
   const nfs4::verifier4& verifier() const { return verifier_; }
   uint32_t reply_bytes() const { return kFirstBytes << doublings_; }
-  // A READDIR that ended before `cookie` has brought so many entries.
+  // A READDIR that ended before `cookie` brought `entries` entries.
   void read_on(uint64_t cookie, const nfs4::verifier4& v, bool eof, size_t entries) {
     credit_ -= static_cast<int>(entries) + kCall;
     go_on_after(cookie, v, eof);
   }
-  // One was read for another reason.
+  // Another READDIR of the directory (not of this sweep) ended before `cookie`.
   void go_on_after(uint64_t cookie, const nfs4::verifier4& v, bool eof) {
     next_ = eof ? 0 : cookie;
     verifier_ = v;
@@ -102,7 +102,7 @@ class Sweep {
   uint32_t doublings_ = 0;
   bool over_ = false;
   std::vector<uint32_t> refused_;
-  // --- guarded by the Sweeps' lock ---
+  // --- guarded by Sweeps::mutex_ ---
   TimePoint used_{};
   WaitingByName waiting_;
 };
@@ -111,22 +111,23 @@ using SweepRef = std::shared_ptr<Sweep>;
 class Sweeps {
  public:
   static constexpr size_t kMost = 64;
-  static constexpr size_t kMostWaiting = 16384;  // of all directories: 6 MiB, with the longest names 16
+  static constexpr size_t kMostWaiting =
+      16384;  // in all directories: 6 MiB, 16 MiB with names of maximum length
 
-  // A file of the directory was asked for, or one that a READDIR had brought was of use.
+  // An application asked for a file of the directory. Earns credit.
   SweepRef asked(const Node& directory, TimePoint now, Duration window);
-  // The directory's sweep; where the last was longer than `window` ago, a new one.
+  // The directory's sweep. If its last use is longer than `window` ago, a new one.
   SweepRef at(const Node& directory, TimePoint now, Duration window);
-  // What is going on in the directory, if anything is.
+  // The directory's current sweep; null if there is none.
   SweepRef find(const Node& directory, TimePoint now, Duration window);
   void forget(const Node& directory);
 
-  // Keeps complete entries until they are looked up. Those of the directories that were not asked for longest
-  // make room.
+  // Keeps complete entries until they are looked up. To make room, drops the entries of the least recently
+  // used directories.
   void keep(const Node& directory, std::vector<ListedEntry> entries, const NameBelief& belief);
-  // It waits no more, whether it is good or not.
+  // Removes the entry and returns it. The caller checks whether it is valid.
   std::optional<WaitingEntry> take(const Node& directory, std::string_view name);
-  // Forgets directories where nobody has asked for anything for `window`.
+  // Drops directories without a question for `window`.
   void drop_old(TimePoint now, Duration window);
   size_t waiting() const { return waiting_; }
 
@@ -136,14 +137,14 @@ class Sweeps {
     SweepRef sweep;
   };
   using Places = std::vector<Place>;
-  // With mutex_ held.
+  // mutex_ is held.
   Places::iterator place(const Node& directory);
   void drop_waiting(Sweep& sweep);
   void erase(Places::iterator at);
 
   std::mutex mutex_;
-  Places places_;                   // the latest first
-  std::atomic<size_t> waiting_{0};  // entries in all of them; changed with mutex_ held
+  Places places_;                   // latest first
+  std::atomic<size_t> waiting_{0};  // entries of all directories; changed only with mutex_ held
 };
 
 }  // namespace nfsrdma::client
