@@ -116,8 +116,7 @@ Task<std::optional<Entry>> CachingFilesystem::waiting_entry(RequestContext ctx, 
   const std::optional<WaitingEntry> found = table_.sweeps().take(*directory.get(), name);
   if (!found) co_return std::nullopt;
   if (Clock::now() - found->belief.since > options_.brought_names) co_return std::nullopt;
-  if (!co_await check_search(ctx, directory))
-    co_return std::nullopt;  // the caller's LOOKUP will fail with the reason
+  if (!co_await check_search(ctx, directory)) co_return std::nullopt;  // LOOKUP will return the error
   if (!believed(directory, found->belief)) co_return std::nullopt;
   const NodeRef node = table_.get(found->entry.handle(), found->entry.export_index);
   // The Node was dropped after the READDIR, and with it the record of our changes to the file.

@@ -31,8 +31,7 @@ bool HandleIndex::erase(uint64_t hash, const CachedNode& node) {
   }
   // Entries that this one displaced move up, so that a search may end at the first free place.
   for (size_t at = next(hole); places_[at].node != nullptr; at = next(at)) {
-    if (home(at - home(places_[at].hash)) < home(at - hole))
-      continue;  // it would stand before its home place
+    if (home(at - home(places_[at].hash)) < home(at - hole)) continue;  // it would precede its home
     places_[hole] = places_[at];
     hole = at;
   }

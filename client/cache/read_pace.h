@@ -28,8 +28,7 @@ namespace nfsrdma::client {
 
 class ReadPace {
  public:
-  static constexpr Duration kMemory =
-      std::chrono::seconds(2);  // "recent": between one and two periods of this length
+  static constexpr Duration kMemory = std::chrono::seconds(2);  // "recent": one to two of these
   static constexpr Duration kProbeEach = std::chrono::seconds(10);
   static constexpr Duration kWorthwhile = std::chrono::microseconds(500);
   static constexpr uint64_t kLocalNanoseconds = 1;

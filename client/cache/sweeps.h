@@ -111,8 +111,7 @@ using SweepRef = std::shared_ptr<Sweep>;
 class Sweeps {
  public:
   static constexpr size_t kMost = 64;
-  static constexpr size_t kMostWaiting =
-      16384;  // in all directories: 6 MiB, 16 MiB with names of maximum length
+  static constexpr size_t kMostWaiting = 16384;  // in all directories: 6 MiB; with the longest names 16
 
   // An application asked for a file of the directory. Earns credit.
   SweepRef asked(const Node& directory, TimePoint now, Duration window);

@@ -14,7 +14,7 @@ using rpc::Locate;
 constexpr uint32_t kMaxVerifier = 400;  // RFC 5531 section 8.2
 constexpr uint32_t kMaxBitmapWords = 16;
 
-// Walks the words of a reply's prefix; says whether the bytes ran out.
+// Reads the words of a reply's prefix and notes when the bytes run out.
 class PrefixCursor {
  public:
   explicit PrefixCursor(ConstBytes in) : in_(in) {}
@@ -46,7 +46,7 @@ class PrefixCursor {
   bool short_ = false;
 };
 
-// Everything before the results. Nothing: `results` is how many there are.
+// Skips everything before the results. Returns nothing on success, with their number in `results`.
 std::optional<Locate> past_head(PrefixCursor& in, uint32_t& results) {
   in.skip(4);  // XID
   const bool accepted = in.word() == 1 && in.word() == 0;
@@ -56,7 +56,7 @@ std::optional<Locate> past_head(PrefixCursor& in, uint32_t& results) {
   if (!accepted || verifier > kMaxVerifier) return Locate::kNone;
   in.skip(xdr_padded(verifier));
   const bool success = in.word() == rpc::SUCCESS;
-  in.skip(4);  // the COMPOUND's status is its last operation's, which may be one behind the data
+  in.skip(4);  // the COMPOUND's status: the last operation's, which may come after READ
   const uint32_t tag = in.word();
   if (in.ran_out()) return success ? Locate::kNeedMore : Locate::kNone;
   if (!success || tag > nfs4::kMaxTag) return Locate::kNone;
@@ -133,7 +133,7 @@ Locate locate_data_read_with_open(ConstBytes prefix, rpc::BulkPlace& place) {
   in.skip(16 + 20 + 4);  // stateid, change_info4, rflags
   shape = past_bitmap(in) && shape;
   if (in.ran_out()) return Locate::kNeedMore;
-  // What is not understood has no end.
+  // A result of unknown type has no known length.
   if (!shape || !past_delegation(in)) return Locate::kNone;
   shape = is(in, nfs4::OP_ACCESS);
   in.skip(8);  // ACCESS4resok

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CB_NULL and CB_COMPOUND: from the bytes of a call to the bytes of its reply. The operations are in
-// callback_ops.cc.
+// CB_NULL and CB_COMPOUND: decodes a call and encodes its reply. callback_ops.cc has the operations.
 #include "client/nfs4/callback.h"
 
 #include <algorithm>
@@ -21,7 +20,7 @@ constexpr size_t kResultBytes = 8;  // operation and status
 constexpr size_t kSequenceBytes =
     kResultBytes + 32;  // CB_SEQUENCE4resok: session 16, sequence, three slot IDs
 
-// CB_GETATTR4resok: bitmap of one word, length, size and change.
+// CB_GETATTR4resok: a bitmap of one word, length, size and change.
 constexpr size_t kAttributeBytes = 4 + 4 + 4 + 8 + 8;
 
 ByteVector refuse_credential(uint32_t xid, rpc::auth_stat why) {
@@ -36,7 +35,7 @@ ByteVector refuse_credential(uint32_t xid, rpc::auth_stat why) {
   return message;
 }
 
-// The server calls as itself; who it says it is decides nothing, but it must be said correctly.
+// The credential gives the server no rights here, but it must be well-formed.
 rpc::auth_stat check_credential(const rpc::opaque_auth& credential) {
   switch (credential.flavor) {
     case rpc::AUTH_NONE: return credential.body.empty() ? rpc::AUTH_OK : rpc::AUTH_BADCRED;
@@ -54,7 +53,7 @@ void log_malformed(uint32_t xid, const char* what, const char* why) {
 
 }  // namespace
 
-// Writes a CB_COMPOUND reply; knows at every moment how large it is.
+// Encodes a CB_COMPOUND reply and always knows its size.
 class CallbackServer::ReplyWriter {
  public:
   ReplyWriter(uint32_t xid, ConstBytes tag) : encoder_(message_) {
@@ -144,7 +143,7 @@ bool CallbackServer::parse(xdr::Decoder& x, const channel_attrs4& limits, size_t
                            Compound& compound) {
   uint32_t minor_version = 0, ident = 0, count = 0;
   if (!x.opaque(compound.tag, kMaxTag) || !x(minor_version)) return false;
-  // Section 16.2.3: what follows is not looked at in another minor version.
+  // Section 16.2.3: with another minor version, the rest is not decoded.
   if (minor_version != kMinorVersion) {
     compound.refused = NFS4ERR_MINOR_VERS_MISMATCH;
     return true;
@@ -161,7 +160,7 @@ bool CallbackServer::parse(xdr::Decoder& x, const channel_attrs4& limits, size_t
   compound.operations.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     if (!parse_operation(x, compound.operations.emplace_back())) return false;
-    // Where the next operation begins is not known any more; this one ends the CB_COMPOUND anyway.
+    // The start of the next operation is unknown. This operation ends the CB_COMPOUND anyway.
     if (compound.operations.back().refused != NFS4_OK) return true;
   }
   return x.left() == 0;
@@ -173,7 +172,7 @@ bool CallbackServer::parse_operation(xdr::Decoder& x, Operation& operation) {
   if (!x(operation.args)) {
     operation.refused = NFS4ERR_BADXDR;
   } else if (std::holds_alternative<CB_ILLEGAL4args>(operation.args.op)) {
-    operation.refused = NFS4ERR_OP_ILLEGAL;  // CB_OFFLOAD too: it is of minor version 2
+    operation.refused = NFS4ERR_OP_ILLEGAL;  // also CB_OFFLOAD: it belongs to minor version 2
   }
   return true;
 }
@@ -238,7 +237,8 @@ Task<> CallbackServer::run_operations(const Compound& compound, const CB_SEQUENC
   for (size_t i = 1; i < compound.operations.size() && reply.status() == NFS4_OK; ++i) {
     const Operation& operation = compound.operations[i];
     const bool more = i + 1 < compound.operations.size();
-    // Nothing is executed whose result, or that of the operation after it, could not be sent.
+    // An operation is executed only if its result, and an error of the next operation, still fit into the
+    // reply.
     const auto* asked = std::get_if<CB_GETATTR4args>(&operation.args.op);
     const size_t needed =
         reply.bytes() + kResultBytes + (asked != nullptr ? kAttributeBytes : 0) + (more ? kResultBytes : 0);

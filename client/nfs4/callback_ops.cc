@@ -9,8 +9,8 @@ namespace {
 
 using namespace nfs4;  // NOLINT: statuses and operations
 
-// How often a recall waits for the reply it has overtaken: in all some round trips on a network worth
-// mounting over. The server asks again after NFS4ERR_DELAY.
+// How often a recall checks for the reply that it has overtaken: together a few round trips on a network that
+// is good enough for NFS. After NFS4ERR_DELAY the server asks again.
 constexpr int kRacePauses = 20;
 
 // Section 20.6.3: "When a bit is set in the type mask that corresponds to an undefined type of recallable
@@ -37,7 +37,7 @@ nfsstat4 CallbackServer::execute(const nfs_cb_argop4& args) {
   return std::visit(
       Overloaded{
           [](const CB_LAYOUTRECALL4args&) { return NFS4ERR_NOMATCHING_LAYOUT; },
-          // No directory delegation, no device ID, and nothing of either was ever asked for.
+          // This client never asks for notifications of directory changes or of device IDs.
           [](const CB_NOTIFY4args&) { return NFS4ERR_NOTSUPP; },
           [](const CB_NOTIFY_DEVICEID4args&) { return NFS4ERR_NOTSUPP; },
           [](const CB_PUSH_DELEG4args&) { return NFS4ERR_REJECT_DELEG; },
@@ -51,7 +51,7 @@ nfsstat4 CallbackServer::execute(const nfs_cb_argop4& args) {
             return NFS4_OK;
           },
           [this](const CB_NOTIFY_LOCK4args& a) { return wake_lock_waiters(a.cnla_fh); },
-          [](const CB_GETATTR4args&) { return NFS4ERR_SERVERFAULT; },  // run_operations() does these four
+          [](const CB_GETATTR4args&) { return NFS4ERR_SERVERFAULT; },  // run_operations() handles these four
           [](const CB_RECALL4args&) { return NFS4ERR_SERVERFAULT; },
           [](const CB_SEQUENCE4args&) { return NFS4ERR_SEQUENCE_POS; },
           [](const CB_ILLEGAL4args&) { return NFS4ERR_OP_ILLEGAL; }},
@@ -68,8 +68,8 @@ bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls)
 }
 
 // Section 2.10.6.3: the callback may have overtaken the reply to the OPEN that granted the delegation. Wait
-// for that reply a little. Servers that do not tell the referring call ask again after an error, too; where
-// an OPEN is under way they need not.
+// for that reply a little. Servers that send no referring call also ask again after an error; if an OPEN is
+// in progress, they do not have to.
 template <class Find>
 Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_list4>& referring,
                                               const Find& find) {
@@ -79,7 +79,7 @@ Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_l
     const bool racing = referring.empty() ? delegations_.being_asked_for(begun) : outstanding(referring);
     const nfsstat4 status = find();
     if (status == NFS4_OK) co_return status;
-    // The slot is free before the reply's reader has registered what came with it: look once more after a
+    // The slot becomes free before the reply's reader registers the delegation. So look once more after a
     // pause.
     if (!racing && booked) co_return status;
     booked = !racing;
@@ -102,14 +102,14 @@ Task<nfsstat4> CallbackServer::recall(CB_RECALL4args args, std::vector<referring
     co_return status;
   }
   delegations_.count_recall();
-  // The hint `truncate` frees from writing data that is about to go. The truncation may yet fail, and the
-  // data is somebody's: it is written all the same.
+  // The hint `truncate` would allow us not to write data that is about to be truncated. But the truncation
+  // may fail, so the data is written.
   if (holder != nullptr) holder->recalled(found.delegation);
   co_return NFS4_OK;
 }
 
 // Section 20.6: "the server wishes the client to return enough objects" of these types that only
-// craa_objects_to_keep are left.
+// craa_objects_to_keep remain.
 nfsstat4 CallbackServer::recall_any(const CB_RECALL_ANY4args& args) {
   if (!defined_object_types(args.craa_type_mask)) return NFS4ERR_INVAL;
   DelegationHolder* const holder = delegations_.holder();
@@ -153,7 +153,7 @@ Task<CB_GETATTR4res> CallbackServer::getattr(CB_GETATTR4args args,
   co_return res;
 }
 
-// Section 20.11: a hint. Who waits for a lock of the file asks for it again at once.
+// Section 20.11: a hint. Coroutines that wait for a lock of the file retry at once.
 nfsstat4 CallbackServer::wake_lock_waiters(const nfs_fh4& fh) {
   const NodeRef node = nodes_.find(fh);
   if (!node) return NFS4ERR_BADHANDLE;

@@ -11,7 +11,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Words that are the same in every call, as they go into it.
+// Encodes words that are the same in every call.
 template <size_t Count>
 constexpr std::array<std::byte, 4 * Count> encoded(const std::array<uint32_t, Count>& words) {
   std::array<std::byte, 4 * Count> bytes{};
@@ -20,7 +20,7 @@ constexpr std::array<std::byte, 4 * Count> encoded(const std::array<uint32_t, Co
   return bytes;
 }
 
-// RFC 5531 section 9, call_body, up to the credential: XID (the transport writes it), CALL, RPC version.
+// The call_body before the credential (RFC 5531 section 9): XID (the transport writes it), CALL, RPC version.
 constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kRpcVersion, nfs4::NFS4_PROGRAM,
                                                            nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
 // The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.

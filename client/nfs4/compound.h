@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2).
+// Encodes COMPOUND requests and decodes their replies (RFC 8881 sections 2.3, 16.2).
 //
 // CompoundBuilder writes one RPC call message: RPC header, COMPOUND header, a SEQUENCE whose fields are
-// filled in when the slot is known, and then the operations, each straight from its argument struct into the
-// message. Bulk items (WRITE data) stay where they are. CompoundReply owns the reply and hands out the
-// results in order.
+// filled in when the slot is known, and the operations. Each operation is encoded from its argument struct
+// directly into the message. Bulk items (WRITE data) are not copied. CompoundReply owns the reply and returns
+// the results in order.
 //
-// Both belong to one coroutine. Errors: a result with another status than NFS4_OK is an Error of Layer::kNfs
-// with that status; a reply that cannot be decoded is Layer::kXdr, kPermanent, EIO, and is logged with its
+// Each belongs to one coroutine. Errors: a result with a status other than NFS4_OK is an Error of Layer::kNfs
+// with that status. A reply that cannot be decoded is Layer::kXdr, kPermanent, EIO, and is logged with its
 // XID.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace nfsrdma::client {
 
-// The names of directory entries that an operation has, for the operation log.
+// The names of directory entries in an operation's arguments, for the operation log.
 template <class Args>
 std::string names_in(const Args& args) {
   std::string names;
@@ -42,8 +42,9 @@ std::string names_in(const Args& args) {
 
 class CompoundBuilder {
  public:
-  // `op`: static name of what the COMPOUND is for. `sequence`: begin with a SEQUENCE (all but EXCHANGE_ID,
-  // CREATE_SESSION, BIND_CONN_TO_SESSION and DESTROY_*, RFC 8881 section 2.10.2.1... which come alone).
+  // `op`: what the COMPOUND is for; a string with static lifetime. `sequence`: start with SEQUENCE. False for
+  // EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION and DESTROY_*, which come alone (RFC 8881 section
+  // 2.10.2.1).
   CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence = true);
 
   template <class Args>
@@ -59,24 +60,25 @@ class CompoundBuilder {
   CompoundBuilder& putfh(const nfs4::nfs_fh4& fh) { return add(nfs4::PUTFH4args{fh}); }
   CompoundBuilder& getattr(const nfs4::bitmap4& mask) { return add(nfs4::GETATTR4args{mask}); }
 
-  // place(): which operation `op` is, counted from 1; 0 when it is not in it.
+  // place() is then the position of `op` in the COMPOUND, counted from 1; 0 if it is absent.
   void watch(nfs4::nfs_opnum4 op) { watched_ = op; }
   uint32_t place() const { return place_; }
 
-  // Bulk memory that must outlive the call.
+  // `slice` stays in memory until the call ends.
   void keep(Slice slice) { call_.keep.push_back(std::move(slice)); }
-  // SEQUENCE, PUTFH, READ, and at most one more: the data goes to `destination`, or to one of `pipes`.
+  // For SEQUENCE, PUTFH, READ, and at most one more operation: the data goes to `destination` or to one of
+  // `pipes`.
   void expect_read(Slice destination, PipePool* pipes = nullptr);
-  // SEQUENCE, PUTFH, OPEN, ACCESS, GETATTR, READ, and one more: the data goes to `destination`.
+  // For SEQUENCE, PUTFH, OPEN, ACCESS, GETATTR, READ, and one more operation: the data goes to `destination`.
   void expect_read_with_open(Slice destination);
 
-  // The request must not go out any more: whoever runs it gets `error`.
+  // The request must not be sent any more. Its sender gets `error`.
   void refuse(Error error) { refused_ = std::move(error); }
   const std::optional<Error>& refused() const { return refused_; }
   bool ok() const { return encoder_.ok(); }
-  // The operations, for the operation log; empty while it is not kept.
+  // The names of the operations, for the operation log; empty while that is off.
   std::string take_trace() { return std::move(trace_); }
-  // The message, with `ticket` in its SEQUENCE. Leaves the builder empty.
+  // Returns the message with `ticket` in its SEQUENCE and leaves the builder empty.
   rpc::Call finish(const SlotTicket* ticket, bool cache_this);
 
  private:
@@ -96,17 +98,17 @@ class CompoundBuilder {
 
 class CompoundReply {
  public:
-  // `sink` as given to expect_read(), else empty.
+  // `sink`: as given to expect_read(); else empty.
   static Result<CompoundReply> parse(rpc::Reply reply, const Slice& sink, const char* op, bool sequence);
 
   nfs4::nfsstat4 status() const { return status_; }
   bool ok() const { return status_ == nfs4::NFS4_OK; }
-  // How many operations were executed, SEQUENCE and the one that failed included.
+  // The number of executed operations, with SEQUENCE and the one that failed.
   uint32_t results() const { return results_; }
-  // Valid when the reply has one: it may not when the server refused the COMPOUND as a whole.
+  // Empty if the server rejected the COMPOUND as a whole.
   const std::optional<nfs4::SEQUENCE4res>& sequence() const { return sequence_; }
 
-  // The next result, which must be Res's; its status must be NFS4_OK.
+  // Decodes the next result, which must be of type Res. Its status must be NFS4_OK.
   template <class Res>
   Result<Res> take() {
     auto res = take_any<Res>();
@@ -120,7 +122,7 @@ class CompoundReply {
     if (!res) return fail(std::move(res.error()));
     return {};
   }
-  // As take(), with any status.
+  // As take(), but accepts any status.
   template <class Res>
   Result<Res> take_any() {
     if (left_ == 0) return fail(exhausted(nfs4::op_name(nfs4::op_of<Res>)));
@@ -129,14 +131,14 @@ class CompoundReply {
     if (!nfs4::decode_res(decoder_, res)) return fail(malformed(nfs4::op_name(nfs4::op_of<Res>)));
     return res;
   }
-  // READ's data went to the sink.
+  // READ's data was received into the sink.
   bool placed() const { return reply_.placed; }
-  // Of the bulk item: what is in take_pipe() instead of in its destination.
+  // The part of the bulk item that is in take_pipe() and not in its destination.
   ByteRange piped() const { return reply_.piped; }
   PipeRef take_pipe() { return std::move(reply_.pipe); }
 
-  // The request, or an earlier copy of it whose answer was lost together with the server's reply cache, may
-  // have been executed before this reply's: NOENT and EXIST may then report our own success.
+  // The request may have been executed before: it was sent earlier, and the reply was lost together with the
+  // server's reply cache. NOENT and EXIST may then mean our own success.
   bool maybe_executed_before = false;
 
  private:
@@ -154,7 +156,7 @@ class CompoundReply {
   std::optional<nfs4::SEQUENCE4res> sequence_;
 };
 
-// Of a COMPOUND of PUTFH and an operation: the operation's result, or what went wrong first.
+// For a COMPOUND of PUTFH and one operation: the operation's result, or the first error.
 template <class Res>
 Result<Res> take_behind_putfh(Result<CompoundReply>& reply) {
   if (!reply) return fail(std::move(reply.error()));

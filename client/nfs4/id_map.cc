@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxAnswers = 65536;
 constexpr auto kAnswerLife = std::chrono::minutes(10);
-// Of "I cannot say now", which a directory service may tomorrow.
+// For failures that may go away, such as a directory service that does not answer.
 constexpr auto kFailureLife = std::chrono::seconds(10);
 
 std::optional<uint32_t> number_of(const std::string& name) {
@@ -22,13 +22,14 @@ std::optional<uint32_t> number_of(const std::string& name) {
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data(), end, id);
   if (error != std::errc() || stop != end || name.empty()) return std::nullopt;
-  if (id == UINT32_MAX) return std::nullopt;  // chown(2)'s "leave it": no owner
+  if (id == UINT32_MAX) return std::nullopt;  // chown(2) uses this value for "do not change": it is no owner
   return id;
 }
 
 }  // namespace
 
-// libnfsidmap's interface (nfsidmap.h); loaded by name so that a mount without it needs no such package.
+// The functions of libnfsidmap (nfsidmap.h). They are loaded by name, so that other mounts do not need the
+// package.
 struct IdMap::Library {
   void* handle = nullptr;
   int (*init)(char*) = nullptr;
@@ -45,7 +46,7 @@ struct IdMap::Library {
     return f != nullptr;
   }
   bool open() {
-    // Global: its plug-ins (nsswitch.so) use symbols of the library and are not linked with it.
+    // RTLD_GLOBAL: its plug-ins (nsswitch.so) use the library's symbols and are not linked with it.
     handle = dlopen("libnfsidmap.so.1", RTLD_NOW | RTLD_GLOBAL);
     return handle != nullptr && load(init, "nfs4_init_name_mapping") &&
            load(owner_to_uid, "nfs4_owner_to_uid") && load(group_owner_to_gid, "nfs4_group_owner_to_gid") &&

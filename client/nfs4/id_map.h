@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// IdMap: owner strings of NFSv4 to user and group IDs and back (RFC 8881 section 5.9).
+// IdMap: maps NFSv4 owner strings to user and group IDs, and back (RFC 8881 section 5.9).
 //
-// "1000" is a number whatever the mode (what servers send to AUTH_SYS clients that ask in numbers).
-// "user@domain" is mapped through libnfsidmap when `idmap=nfsidmap`, which is loaded only then; otherwise,
-// and for names nobody knows, it is the anonymous ID 65534. The library may block on a directory service: it
-// runs on a thread of its own, its answers are kept for ten minutes, and requests wait for them without
-// holding up their loop.
+// In every mode, "1000" is a number (servers send numbers to AUTH_SYS clients that use numbers). With
+// `idmap=nfsidmap`, "user@domain" is mapped by libnfsidmap, which is loaded only then. Otherwise, and for
+// unknown names, the result is the anonymous ID 65534. libnfsidmap may block on a directory service. So it
+// runs on its own thread, its answers are cached for ten minutes, and a waiting request does not block its
+// loop.
 #pragma once
 
 #include <condition_variable>
@@ -30,11 +30,11 @@ class IdMap {
   explicit IdMap(IdMapping mode);
   ~IdMap();
 
-  // The ID when it is known without asking anybody.
+  // The ID, if it is known without calling the library.
   std::optional<uint32_t> known(Kind kind, const std::string& name);
-  // Asks; any loop.
+  // Asks the library; any loop.
   Task<uint32_t> resolve(Kind kind, std::string name);
-  // What to send for an ID.
+  // The owner string to send for an ID.
   Task<std::string> name_of(Kind kind, uint32_t id);
 
  private:
@@ -45,7 +45,7 @@ class IdMap {
   };
   struct Question {
     Kind kind;
-    std::string name;  // name to ID when not empty
+    std::string name;  // if not empty: map this name to an ID
     uint32_t id = 0;
     Completion<std::string>* text = nullptr;
     Completion<uint32_t>* number = nullptr;

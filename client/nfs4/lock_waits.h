@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockWaits: which lock-owner of this mount waits for which other one, so that a circle is an error (EDEADLK,
-// fcntl(2)) and not a wait without end. The server knows of no circles: our waiting is asking again.
+// LockWaits: records which lock-owner of this mount waits for which other one, to detect a deadlock (EDEADLK,
+// fcntl(2)). The server does not see deadlocks, because a waiting client only repeats its LOCK.
 //
-// Owned by Nfs4Filesystem; any thread. Size: one Wait for each lock that is waited for. Whose lock is in its
-// way is of the last answer, so whatever that owner gives up voids it; the next answer writes it again. Each
-// owner is looked at once, however many ways lead to it: as many wait as users please.
+// Owned by Nfs4Filesystem; any thread. Size: one Wait per waiting lock request. The holder is that of the
+// last NFS4ERR_DENIED. If that owner releases anything, the record is void, and the next denial renews it.
+// The search visits each owner once, however many paths lead to it, because users decide how many owners
+// wait.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace nfsrdma::client {
 
 class LockWaits {
  public:
-  // One request for a lock, from its first LOCK to its end.
+  // One lock request, from its first LOCK to its end.
   class Wait {
    public:
     Wait(LockWaits& waits, std::string owner);
@@ -27,10 +28,10 @@ class LockWaits {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    // Before each LOCK.
+    // Call it before each LOCK.
     void ask();
-    // `holder` was said to be in the way; "": somebody of another client. True if it waits for our own owner,
-    // by itself or through others, and nothing of the circle was given up since ask().
+    // LOCK was denied because of `holder`; "": a holder of another client. Returns true if `holder` waits,
+    // directly or through others, for our own owner, and no owner in that circle released a lock since ask().
     bool denied(const std::string& holder);
 
    private:
@@ -43,9 +44,9 @@ class LockWaits {
     uint64_t asked_ = 0;
   };
 
-  // `owner` holds less, or other locks than before.
+  // `owner` released or changed locks.
   void changed(const std::string& owner);
-  // Owners whose changes are remembered: those since the oldest question that is under way, and some more.
+  // The number of owners whose changes are stored: at least those since the oldest pending LOCK.
   size_t remembered() const;
 
  private:
@@ -55,12 +56,12 @@ class LockWaits {
   bool leads_to(std::string_view from, std::string_view to) const;
 
   mutable std::mutex mutex_;
-  ByOwner waiting_;                          // by who waits
-  ByOwner awaited_;                          // by whom they wait for, where that is known
-  std::map<std::string, uint64_t> changes_;  // by owner: when, while anybody waits
+  ByOwner waiting_;                          // by the waiting owner
+  ByOwner awaited_;                          // by the owner waited for, if known
+  std::map<std::string, uint64_t> changes_;  // by owner: time of the last change; only while somebody waits
   uint64_t clock_ = 0;
   static constexpr size_t kManyChanges = 1024;
-  size_t look_at_ = kManyChanges;  // changes, before old ones are looked for again
+  size_t look_at_ = kManyChanges;  // size at which old changes are removed again
 };
 
 }  // namespace nfsrdma::client

@@ -13,7 +13,7 @@ bool touches(const LockRange& next, const LockRange& range) {
   return range.end != UINT64_MAX && range.end + 1 == next.start;
 }
 
-// At the end of `ranges`, as one with what it continues.
+// Appends `range`, merged with the last one if they are adjacent and of one type.
 void append(std::vector<LockRange>& ranges, const LockRange& range) {
   if (!ranges.empty() && ranges.back().type == range.type && touches(range, ranges.back())) {
     ranges.back().end = range.end;
@@ -54,7 +54,7 @@ nfs4::length4 lock_length(uint64_t start, uint64_t end) {
 
 uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length) {
   if (length == nfs4::NFS4_UINT64_MAX || length > UINT64_MAX - offset) return UINT64_MAX;
-  // No lock has length 0; nfs-ganesha 4.3 writes it in LOCK4denied where "to the end of the file" is meant.
+  // No lock has length 0. nfs-ganesha 4.3 sends 0 in LOCK4denied for "to the end of the file".
   return length == 0 ? UINT64_MAX : offset + length - 1;
 }
 
@@ -66,7 +66,8 @@ std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const 
   return {first, last};
 }
 
-// What changes lies side by side: what the range overlaps, and a neighbour on each side to be one with.
+// The changed elements are consecutive: those that overlap the range, and an adjacent one on each side to
+// merge with.
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
   std::span<const LockRange> old = overlapping(ranges, range);
   const LockRange* first = old.data();

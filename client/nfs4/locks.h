@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-range locks: the book of what each lock-owner holds, and the arguments that follow from it (RFC 8881
+// Byte-range locks: the record of what each lock-owner holds, and the arguments that follow from it (RFC 8881
 // sections 9.1-9.3, 18.10-18.12). Pure functions; the caller guards the states.
 #pragma once
 
@@ -11,41 +11,40 @@
 
 namespace nfsrdma::client {
 
-// LOCK for `range`. The owner's first lock is made from the open stateid, later ones from its lock stateid.
+// Arguments of LOCK for `range`. An owner's first lock uses the open stateid, later ones its lock stateid.
 nfs4::LOCK4args lock_args(nfs4::clientid4 client, const OpenState& open, const LockState& owner,
                           const LockRange& range, bool waiting);
 
-// NFS length of [start, end]: all ones means "to the end of the file" (section 18.10.3).
+// The NFS length of [start, end]. All ones means "to the end of the file" (section 18.10.3).
 nfs4::length4 lock_length(uint64_t start, uint64_t end);
 uint64_t lock_end(nfs4::offset4 offset, nfs4::length4 length);
 
-// Of ranges that are disjoint and ascending, those that `range` shares a byte with.
+// The elements of `ranges` (disjoint and ascending) that overlap `range`.
 std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const LockRange& range);
 
-// The owner now holds `range` (kRead, kWrite), or no longer does (kUnlock); POSIX rules: a newer lock
-// replaces what it overlaps, neighbours of one type merge.
+// Records that the owner holds `range` (kRead, kWrite) or does not (kUnlock). POSIX rules: a new lock
+// replaces what it overlaps, and adjacent locks of one type merge.
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 
-// What takes `range` back to `before`, in the order in which it is done: what was held in another way first
-// (of which another owner's lock can keep nothing but a read lock that was made of a write lock), then what
-// was not held.
+// The steps that restore the state `before` within `range`, in order. First the ranges that had another lock
+// type: of these, another owner's new lock can only prevent a return to a write lock. Then unlocks of the
+// ranges that were not held.
 std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range);
 
-// The bytes of `ranges` that are not in `held`, in whatever way; as unlocks.
+// The bytes of `ranges` outside `held`, as unlocks. Lock types do not matter.
 std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held);
 
 // The state of the lock_owner4 `owner` under `state`; null: it never locked there.
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);
 
-// The other owner whose lock, of those known here, is in the way of `range`; null: none. The Node's mutex is
-// held.
+// Another owner of this mount whose lock conflicts with `range`; null: none. The Node's mutex is held.
 const LockState* local_conflict(const FileState& file, const std::string& owner, const LockRange& range);
 
-// LockState::locker of a POSIX lock owner or an open file description.
+// LockState::locker for a POSIX lock owner, or for an open file description.
 std::string posix_owner(uint64_t owner);
 std::string flock_owner(uint64_t owner);
-// lock_owner4.owner, for the `serial`-th of the mount.
+// lock_owner4.owner for the mount's lock-owner number `serial`.
 std::string lock_owner_name(const std::string& locker, uint64_t serial);
 
 }  // namespace nfsrdma::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an application is told of a name that the server refuses because of its encoding.
+// The error that an application gets when the server rejects a name because of its encoding.
 #pragma once
 
 #include <cerrno>
@@ -12,9 +12,9 @@
 
 namespace nfsrdma::client {
 
-// RFC 8881 section 14.4 has NFS4ERR_INVAL for a name that is not UTF-8, and servers say NFS4ERR_BADCHAR and
-// NFS4ERR_BADNAME as well, also for other reasons. Where a name of the request, or the text of its
-// link, is not UTF-8, that is the reason: EILSEQ. Everything else stays as it is.
+// RFC 8881 section 14.4 demands NFS4ERR_INVAL for a name that is not UTF-8. Servers also return
+// NFS4ERR_BADCHAR and NFS4ERR_BADNAME, and all three for other reasons, too. If a name in the request, or the
+// text of its symbolic link, is not UTF-8, the error becomes EILSEQ. All other errors stay as they are.
 inline Error because_of_names(Error error, std::string_view text, std::string_view other_text = {}) {
   const bool names_it = error.is_status(nfs4::NFS4ERR_INVAL) || error.is_status(nfs4::NFS4ERR_BADCHAR) ||
                         error.is_status(nfs4::NFS4ERR_BADNAME);

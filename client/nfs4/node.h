@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nfs4Node: what the NFSv4.1 client keeps per file object (cached_node.h), and the table of them by nfs_fh4.
+// Nfs4Node: the NFSv4.1 client's data per file object (cached_node.h). NodeTable finds it by nfs_fh4.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class NodeTable : public CachedNodeTable {
  public:
   NodeTable();
 
-  // The Node of `fh`, new or known.
+  // The Node of `fh`; creates it if it does not exist.
   NodeRef get(const nfs4::nfs_fh4& fh, uint32_t export_index) {
     return CachedNodeTable::get(as_string_view(fh.bytes()), export_index);
   }

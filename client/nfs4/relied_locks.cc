@@ -11,8 +11,9 @@ bool counts(const LockState& lock) {
   return !lock.ranges.empty() || lock.lost;
 }
 
-// Processes one of which may be the thread's, if that makes a difference: kFewLockers + 1 stand for any
-// number of them. None if the thread is a process's first, which has its number. Node mutex held.
+// The processes to check for `thread`, if the result can depend on them. More than kFewLockers stand for any
+// number. Empty if the thread is the main thread of a locking process: it has the process's number. The Node
+// mutex is held.
 std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
   std::vector<uint32_t> lockers;
   if (thread == 0) return lockers;
@@ -33,7 +34,8 @@ uint32_t process_among(const std::vector<uint32_t>& lockers, uint32_t thread, co
   return his == lockers.end() ? 0 : *his;
 }
 
-// Node mutex held. `process`: of the thread; 0, or the thread itself, if it is none of those that matter.
+// The Node mutex is held. `process`: the thread's; 0, or the thread's own number, if no locking process
+// matters.
 std::vector<std::string> owners(const Nfs4File& handle, uint32_t thread, uint32_t process) {
   std::vector<std::string> all;
   for (const OpenStateRef& open : handle.file->opens) {
@@ -54,7 +56,7 @@ std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread
   const std::vector<uint32_t> lockers = lockers_to_ask(handle, thread);
   if (lockers.empty()) return owners(handle, thread, thread);
   lock.unlock();
-  // Who locks meanwhile has not locked before this I/O began.
+  // A lock that is taken meanwhile was not held when this I/O began.
   const uint32_t process = process_among(lockers, thread, groups);
   lock.lock();
   return owners(handle, thread, process);

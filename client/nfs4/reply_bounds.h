@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The longest result of each operation this client sends, in bytes, its operation number and status included:
-// what a Reply chunk must have room for, or an inline reply fits into (RFC 8267 section 6.2).
+// The longest result of each operation that this client sends, in bytes, with operation number and status. A
+// Reply chunk must have this room, or an inline reply must fit (RFC 8267 section 6.2).
 //
-// READ's data is not counted: it is a bulk item. Strings without a limit in the protocol (names of users,
-// links) have the one that real servers keep to; where a reply is longer all the same, the transport asks
-// again with more room. Pure; any thread.
+// READ's data is not included: it is a bulk item. Strings without a protocol limit (user names, symbolic
+// links) count with the limit that real servers have. If a reply is longer anyway, the transport repeats the
+// call with more room. Pure; any thread.
 #pragma once
 
 #include "xdr/nfs4/compound.h"
@@ -30,7 +30,7 @@ size_t attributes(const nfs4::bitmap4& mask);
 
 }  // namespace reply_bounds
 
-// RPC reply header with an empty verifier, COMPOUND4res up to its results, with an empty tag.
+// RPC reply header with an empty verifier, and COMPOUND4res with an empty tag, up to the results.
 inline constexpr size_t kReplyHeadBytes = 24 + 12;
 
 template <class Args>
@@ -68,8 +68,8 @@ size_t max_result_bytes(const Args& args) {
   } else if constexpr (std::is_same_v<Args, CREATE_SESSION4args>) {
     return kBare + 16 + 8 + 2 * 36;
   } else {
-    // A status alone, or with a stateid, a verifier, a session ID and a word or two: BIND_CONN_TO_SESSION's
-    // is the longest.
+    // Only a status, or with it a stateid, a verifier, a session ID and one or two words.
+    // BIND_CONN_TO_SESSION's is the longest.
     return kBare + 24;
   }
 }

@@ -16,9 +16,9 @@ bool ThreadGroups::has(uint32_t process, uint32_t thread) const {
   return Proc::ours().has(fmt::format("{}/task/{}", process, thread));
 }
 
-// The first thread that the kernel lists of a process is the one that has its number. Not from the thread's
-// status, for which the kernel takes hold of the process' memory: if it is killed just then, the last to let
-// go waits for the I/O that its own loop is to answer.
+// The first thread that the kernel lists for a process has the process's number. The thread's status is not
+// read: for that the kernel takes a reference to the process's memory, and if the process is killed
+// meanwhile, dropping the last reference waits for I/O that this loop itself has to answer.
 uint32_t ThreadGroups::process_of(uint32_t thread) const {
   const Fd fd = Proc::ours().open(fmt::format("{}/task", thread), O_RDONLY | O_DIRECTORY);
   if (!fd) return 0;
