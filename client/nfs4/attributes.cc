@@ -12,7 +12,7 @@ namespace {
 using namespace nfs4;  // NOLINT: attribute names
 
 timespec to_timespec(const nfstime4& t) {
-  // Section 2.2: the sender must keep nseconds below a second; what does not is taken as the last one.
+  // Section 2.2: nseconds must be below one second. A larger value counts as the last nanosecond.
   return {static_cast<time_t>(t.seconds), static_cast<long>(std::min(t.nseconds, 999'999'999U))};
 }
 
@@ -93,7 +93,8 @@ Attributes to_attributes(const fattr4& from, uint32_t export_index, uint32_t uid
   a.gid = gid;
   a.rdev_major = from.rawdev.specdata1;
   a.rdev_minor = from.rawdev.specdata2;
-  // As Linux' client: the kernel takes an inode of more for a broken one, and the root of a mount for good.
+  // As Linux' client: the kernel takes an inode with a larger size for broken, and then fails for good if it
+  // is the root.
   a.size = std::min<uint64_t>(from.size, INT64_MAX);
   a.used = std::min<uint64_t>(from.has(FATTR4_SPACE_USED) ? from.space_used : from.size, INT64_MAX);
   a.atime = to_timespec(from.time_access);

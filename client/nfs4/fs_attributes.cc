@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GETATTR, ACCESS, and attributes that come with other answers (RFC 8881 sections 5, 10.4, 18.1, 18.7). What
-// follows from them is in client/cache/fs_attributes.cc.
+// GETATTR, ACCESS, and attributes in other replies (RFC 8881 sections 5, 10.4, 18.1, 18.7).
+// client/cache/fs_attributes.cc decides what they mean.
 #include <cerrno>
 
 #include "client/nfs4/nfs4_filesystem.h"

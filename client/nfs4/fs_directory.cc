@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// READDIR (RFC 8881 section 18.23). What becomes of the entries is in client/cache/fs_directory.cc.
+// READDIR (RFC 8881 section 18.23). client/cache/fs_directory.cc processes the entries.
 #include <algorithm>
 #include <cerrno>
 
@@ -38,7 +38,8 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing
     if (!change) co_return fail(change.error());
     if (cookie == 0) listing.change = *change;
     Result<> taken = co_await take_entries(*reply, listing, cookie, plus && !bare, belief);
-    // nfs-ganesha 6 says so of the whole directory when it is one entry that it may say nothing of.
+    // nfs-ganesha 6 returns this error for the whole directory if a single entry needs another security
+    // flavor.
     if (taken || bare || !taken.error().is_status(nfs4::NFS4ERR_WRONGSEC)) co_return taken;
     args.attr_request = kBareAttributes;
   }
@@ -50,12 +51,12 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   listing.filled = false;
   const nfs4::READDIR4args args = readdir_args(listing, 0, plus);
-  // Also where it is known: a directory is listed because it is another one by now.
+  // Even if the ACL is known: a directory is usually listed because it has changed.
   const bool with_acl =
       options_.many_users && options_.server_acls && all_may_search(known_attributes(listing.node));
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
-    if (with_acl) b.getattr(kDirectoryAcl);  // last: a server may keep ACLs from some, or have too long ones
+    if (with_acl) b.getattr(kDirectoryAcl);  // last: the ACL may be denied to some users, or be too long
   };
   const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -69,7 +70,7 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
   listing.change = *change;
   const uint32_t allowed =
       note_access(ctx, nfs4_node(listing.node), answer->resok4.supported, answer->resok4.access, *change);
-  // What is wrong with READDIR is told to who reads the directory.
+  // An error of READDIR is returned to the caller that reads the directory.
   (void)co_await take_entries(*reply, listing, 0, plus, belief);
   if (with_acl) take_acl(*reply, listing.node);
   co_return allowed& wanted;
@@ -111,7 +112,7 @@ Task<ListedEntry> Nfs4Filesystem::listed_entry(NodeRef directory, nfs4::entry4 f
   entry.type = failed ? 0 : file_type_bits(a.type);
   entry.ino =
       Exports::ino(entry.export_index, a.fsid, a.has(nfs4::FATTR4_FILEID) ? a.fileid : a.mounted_on_fileid);
-  // A mount point of the server is looked up when somebody goes there.
+  // A mount point on the server gets its LOOKUP when an application goes there.
   const bool crossing = entry.export_index != here;
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
   if (entry.complete) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mount that failed is told of the server: the exports that there are, and the security flavors that
-// one wants (RFC 8881 sections 2.6.3.1, 7.3).
+// Explains a failed mount: the server's exports, and the security flavors that an export requires (RFC 8881
+// sections 2.6.3.1, 7.3).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// A sentence on a terminal, and a server's patience with a mistake.
+// The limits keep the message readable and the number of requests small.
 constexpr size_t kMostShown = 20;
 constexpr size_t kMostRequests = 32;
 constexpr size_t kMostLevels = 6;
@@ -26,7 +26,7 @@ std::string name_of(const nfs4::secinfo4& flavor) {
     case rpc::RPCSEC_GSS: break;
     default: return fmt::format("flavor {}", static_cast<uint32_t>(flavor.flavor));
   }
-  // The OID may come with its DER header (tag and length), as from Linux' server without it.
+  // The OID may come with its DER header (tag and length), or without it as from Linux' server.
   const std::string& oid = flavor.flavor_info.oid;
   if (!std::string_view(oid).ends_with(kKerberos)) return "RPCSEC_GSS";
   switch (static_cast<uint32_t>(flavor.flavor_info.service)) {
@@ -47,7 +47,7 @@ std::string joined(const std::vector<std::string>& all) {
 
 }  // namespace
 
-// Section 2.6.3.1.1: SECINFO and SECINFO_NO_NAME tell which flavors would do.
+// Section 2.6.3.1.1: SECINFO and SECINFO_NO_NAME return the accepted flavors.
 Task<std::string> Nfs4Filesystem::wanted_flavors(const nfs4::nfs_fh4* from, std::vector<std::string> names) {
   auto build = [&](CompoundBuilder& b) {
     if (from != nullptr) {
@@ -111,8 +111,8 @@ Task<Result<Nfs4Filesystem::Listed>> Nfs4Filesystem::list_directory(std::vector<
   co_return listed;
 }
 
-// Section 7.3: the root of a server's name space leads to its exports through a pseudo file system; an export
-// is where another file system begins.
+// Section 7.3: the root of a server's name space leads to its exports through a pseudo file system. An export
+// begins where the file system changes.
 Task<std::vector<std::string>> Nfs4Filesystem::find_exports() {
   struct Place {
     std::vector<std::string> names;
@@ -128,7 +128,7 @@ Task<std::vector<std::string>> Nfs4Filesystem::find_exports() {
     places.pop_front();
     auto listing = list_directory(place.names, wanted);
     Result<Listed> listed = co_await std::move(listing);
-    // nfs-ganesha 6: see read_entries(). Each is asked for by itself.
+    // nfs-ganesha 6: see read_entries(). Each entry is asked for separately.
     const bool bare = !listed && listed.error().is_status(nfs4::NFS4ERR_WRONGSEC);
     if (bare) {
       auto once_more = list_directory(place.names, kBareAttributes);
@@ -147,7 +147,7 @@ Task<std::vector<std::string>> Nfs4Filesystem::find_exports() {
       const nfs4::fattr4& a = entry.attrs;
       if (a.has(nfs4::FATTR4_TYPE) && a.type != nfs4::NF4DIR) continue;
       if (a.has(nfs4::FATTR4_RDATTR_ERROR) || !a.has(nfs4::FATTR4_FSID) || a.fsid != *pseudo) {
-        exports.push_back(path);  // also one that is not for us
+        exports.push_back(path);  // also exports that this client may not use
         continue;
       }
       directories.push_back(path);

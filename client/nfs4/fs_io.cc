@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// READ, WRITE and COMMIT (RFC 8881 sections 18.3, 18.22, 18.32), and what close(2) waits for. What happens to
-// written data is in client/cache/fs_write_back.cc.
+// READ, WRITE and COMMIT (RFC 8881 sections 18.3, 18.22, 18.32), and the flush of close(2). Written data is
+// managed in client/cache/fs_write_back.cc.
 #include <algorithm>
 #include <cerrno>
 
@@ -12,7 +12,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Smaller reads are cheaper through memory: a pipe costs four more system calls.
+// Below this size a copy is cheaper: a pipe costs four more system calls.
 constexpr size_t kMinPipedBytes = 64u << 10;
 
 }  // namespace
@@ -72,8 +72,8 @@ bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {
   return under_way < slots.target / 2 && slots.in_use + 2 < slots.target;
 }
 
-// What has a slot and no credit waits on the connection, and whoever asks next behind it. One credit is kept
-// for the lease.
+// A request with a slot and without a credit waits on the connection, and so do all behind it. One credit is
+// reserved for lease renewal.
 unsigned Nfs4Filesystem::most_ahead_on(unsigned loop) const {
   const uint32_t credits = session_.credits(loop);
   return credits == 0 ? 0 : (credits - 1) / 2;
@@ -111,7 +111,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
     const Request request{.op = nfs4::OP_WRITE, .credential = account.credential, .build = build};
     Result<CompoundReply> reply = co_await states_.run(request, node, file, account.state);
     if (!reply) co_return fail(std::move(reply.error()));
-    // It waited for a session that was granted less.
+    // It waited for a new session, which was granted a smaller request size.
     if (reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && piece.size() > limits_of(node).wsize) continue;
     std::optional<uint64_t> before;
     auto res = take_own<nfs4::WRITE4res>(reply, asked, before);
@@ -124,9 +124,10 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order,
                      cause_of_own(node, order, asked), before);
     } else {
-      expire(node);  // the size of before is none to tell, or to append at
+      expire(node);  // the old size must not be reported, nor used for appending
     }
-    // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
+    // The pieces of one extent got different verifiers. What the first verifier covered may be lost, so write
+    // all again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
       if (++verifiers == kMostVerifiers)
         co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
@@ -175,8 +176,8 @@ Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
 
 Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint64_t lock_owner) {
   Nfs4File& handle = nfs4_file(open);
-  // First in line, and until the owner's locks are dropped: nobody waits for the flush of a process that was
-  // killed, and its owner number may be the next process's, who must keep what it locks from now on.
+  // Take the lock first and hold it until the owner's locks are released. A killed process does not wait for
+  // its flush, and its owner number may be reused by the next process, whose new locks must stay.
   const std::string owner = posix_owner(lock_owner);
   std::vector<LockUse> owners = end_owners(handle, &owner);
   AsyncMutex::Guard turn;
@@ -198,7 +199,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   Result<> written;
   if (writer) written = unreported_error(handle);
   if (turn) {
-    // The next holder must see what was written under the lock, also by others.
+    // The next holder must see all data written under the lock, also by others.
     if (dirty && !writer) {
       co_await settle_all(handle.node, handle.file);
       co_await commit(handle.node, handle.file);

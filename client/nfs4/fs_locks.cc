@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-range locks: POSIX and flock, both as LOCK, LOCKT and LOCKU (RFC 8881
-// sections 9.1-9.8, 10.3.2, 18.10-18.12).
+// Byte-range locks: POSIX locks and flock, both as LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8, 10.3.2,
+// 18.10-18.12).
 //
-// A lock orders data: before LOCKU, and before a write lock becomes a read lock, what was written under it is
-// on the server, and after LOCK the kernel's pages are dropped if somebody else changed the file. Waiting is
-// asking again, with back-off; a lock that is dropped on this mount, or CB_NOTIFY_LOCK, ends a pause early.
-// Under a write delegation the book is kept here alone (LockState::local), until that goes back. POSIX owners
-// of this mount that wait for each other get EDEADLK, as on a local file system; of other clients' waiting
-// nothing is known here.
+// Locks order data. Before LOCKU, and before a write lock becomes a read lock, the data written under it is
+// put on the server. After LOCK the kernel's pages are dropped if another client changed the file. A waiting
+// request repeats its LOCK with back-off; a lock released on this mount, or CB_NOTIFY_LOCK, ends a pause
+// early. Under a write delegation locks are recorded only here (LockState::local) until the delegation is
+// returned. POSIX owners of this mount that wait for each other get EDEADLK, as on a local file system. The
+// waiting of other clients is not known.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -22,11 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Another lock may be on its way out behind the one that was waited for.
+// Another lock may be about to be released after the one that was waited for.
 constexpr unsigned kMostDroppedLocks = 8;
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 2s;
-// Lock-owners without a lock are kept for their next one, but not without limit.
+// How many lock-owners without a lock are kept for reuse.
 constexpr size_t kIdleOwners = 32;
 
 struct Found {
@@ -34,8 +34,9 @@ struct Found {
   LockState* lock = nullptr;
 };
 
-// The lock-owner that the kernel names `locker` now: a POSIX lock belongs to the process, any of its
-// descriptors may change it, whoever opened it. A flock is its open file description's. Node mutex held.
+// The current lock-owner with the kernel's name `locker`. A POSIX lock belongs to the process: any of its
+// descriptors may change it, whichever was used to take it. A flock belongs to its open file description. The
+// Node mutex is held.
 Found find_locker(const FileState& file, const std::string& locker, const Nfs4File* description) {
   for (const OpenStateRef& state : file.opens) {
     for (LockState& lock : state->locks) {
@@ -46,7 +47,7 @@ Found find_locker(const FileState& file, const std::string& locker, const Nfs4Fi
   return {};
 }
 
-// By its lock_owner4; null: it is there no more. Node mutex held.
+// Finds the lock-owner by its lock_owner4; null: it does not exist any more. The Node mutex is held.
 const LockState* find_holder(const FileState& file, const std::string& owner) {
   for (const OpenStateRef& state : file.opens) {
     if (const LockState* lock = find_owner(std::as_const(*state), owner)) return lock;
@@ -54,14 +55,14 @@ const LockState* find_holder(const FileState& file, const std::string& owner) {
   return nullptr;
 }
 
-// What the owner holds of the bytes of `range`.
+// The owner's locks within `range`.
 std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, const LockState& owner) {
   std::lock_guard lock(handle.file->node.mutex);
   const std::span<const LockRange> held = overlapping(owner.ranges, range);
   return {held.begin(), held.end()};
 }
 
-// A write lock of the owner's would become a read lock, and something that was written is not on the server.
+// True if a write lock of the owner becomes a read lock while written data is not on the server.
 bool lets_readers_in(const Nfs4File& handle, const LockState& owner, const Lock& lock) {
   if (lock.type != LockType::kRead) return false;
   std::lock_guard node_lock(handle.file->node.mutex);
@@ -75,8 +76,8 @@ uint64_t unlocks_ended(const FileState& file) {
   return file.unlocks_ended;
 }
 
-// What becomes of locks of this mount on the file meanwhile, one of which, `holder`, was in the way ("": no
-// lock of this mount was). kCertain: that one's owner has closed.
+// Releases of this mount's locks on the file meanwhile. `holder` owned the conflicting lock ("": a lock of
+// another client). kCertain: the holder has closed the file, so its lock will be released.
 enum class Drops : uint8_t { kNone, kUnderWay, kCertain, kEnded };
 Drops drops_since(const FileState& file, uint64_t ended_before, const std::string& holder) {
   std::lock_guard lock(file.node.mutex);
@@ -86,14 +87,14 @@ Drops drops_since(const FileState& file, uint64_t ended_before, const std::strin
   return in_the_way != nullptr && in_the_way->over ? Drops::kCertain : Drops::kUnderWay;
 }
 
-// For LockWaits: whom to wait for is to wait for. Who has closed waits for nothing any more.
+// The owner to wait for, for LockWaits. Empty if it has closed the file: then it waits for nothing.
 std::string awaited(const FileState& file, const std::string& holder) {
   std::lock_guard lock(file.node.mutex);
   const LockState* const in_the_way = find_holder(file, holder);
   return in_the_way == nullptr || in_the_way->over ? std::string() : in_the_way->locker;
 }
 
-// To be resumed by that loop, behind what it is about to do, also if that is this one.
+// Resumes on `loop`, after what that loop has queued; also if it is the current loop.
 struct Behind {
   Loop& loop;
   bool await_ready() const noexcept { return false; }
@@ -111,7 +112,7 @@ void end_pause(FileState& file, LockPause& pause) {
   if (!pause.over && pause.waiter != nullptr) file.unlocked.cancel(pause.waiter);
 }
 
-// `timer` is cancelled when the pause is over: nothing of it may outlive the mount.
+// `timer` is cancelled when the pause ends, because nothing of it may outlive the mount.
 Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::shared_ptr<LockPause> pause,
                        std::shared_ptr<Timer> timer, Duration after) {
   {
@@ -129,10 +130,10 @@ IoAccount Nfs4File::account(const RequestContext& ctx) const {
   return {state, credential, locks_relied_on(*this, ctx.thread, ThreadGroups())};
 }
 
-// Locks go with the last close(2) of a descriptor, which returns before the kernel tells of it: who asks
-// afterwards, here by whatever loop, is told of it first. Its message was in the kernel's queue before that
-// of who asks, so that a loop has taken it by now; twice, because what a loop has just taken may be behind
-// what others send it.
+// The last close(2) of a descriptor releases locks, but it returns before the kernel's message arrives. A
+// later request, on whichever loop, must see the release first. The close's message was in the kernel's queue
+// before that request, so a loop has read it by now. Each loop is visited twice, because a message that it
+// has just read may wait behind others in its queue.
 Task<> Nfs4Filesystem::hear_other_loops() {
   Loop& here = *Loop::current();
   for (unsigned i = 0; i < loops_.size(); ++i) {
@@ -154,9 +155,9 @@ Task<LockUse> Nfs4Filesystem::use_owner(OpenFileRef open, std::string locker, bo
       std::lock_guard guard(file->node.mutex);
       Found found = find_locker(*file, locker, of_description ? &handle : nullptr);
       const bool busy = found.lock != nullptr && (!found.lock->idle() || found.lock->requests != 0);
-      // Two descriptors of one process, or one that is closed and whose name is another's by now.
+      // Either two descriptors of one process, or a closed one whose owner number another process has got.
       if (busy && !heard && !asked_through(*found.lock, handle)) continue;
-      // That open may be closed any moment.
+      // The owner's open may be closed at any moment.
       if (found.lock != nullptr && !busy && found.state != handle.state) {
         found.lock->over = true;
         found.lock = nullptr;
@@ -288,15 +289,15 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
   const std::shared_ptr<FileState> file = nfs4_file(open).file;
   if (lets_readers_in(nfs4_file(open), use.lock(), lock)) co_await write_back(nfs4_file(open).node, file);
   Duration pause = kFirstPause;
-  // What the caller is told unless he gets the lock in the end. RFC 8881 section 9.6: a server may keep a
-  // list of those who wait, and nfs-ganesha 6 refuses locks for their sake, for minutes when nobody asks any
-  // more. Asking without waiting takes him off it.
+  // The error for a caller that does not get the lock. RFC 8881 section 9.6: a server may keep a list of
+  // waiting owners. nfs-ganesha 6 then refuses conflicting locks for minutes, even if the waiting owner has
+  // gone. A LOCK that does not wait removes the owner from the list.
   std::optional<Error> given_up;
   for (unsigned turn = 0;;) {
     const uint64_t ended_before = unlocks_ended(*file);
     if (waiting != nullptr) waiting->ask();
-    // Held until the lock is the application's or given back: it may have been told EINTR meanwhile, and ask
-    // again.
+    // Held until the application has the lock or it is released again: the application may have got EINTR
+    // meanwhile and may ask again.
     auto turn_of_file = co_await file->lock_mutex.lock();
     std::vector<LockRange> held_before =
         held_of({lock.start, lock.end, lock.type}, nfs4_file(open), use.lock());
@@ -314,7 +315,7 @@ Task<Result<>> Nfs4Filesystem::lock_owner_request(RequestContext ctx, OpenFileRe
       given_up = system_error(EDEADLK, "LOCK");
       continue;
     }
-    // Who asks after a close(2) must not be refused for what went with it.
+    // A request after a close(2) must not fail because of a lock that the close releases.
     if (ours && !wait) co_await hear_other_loops();
     const Drops dropping = drops_since(*file, ended_before, ours ? holder->owner : std::string());
     const bool last = dropping != Drops::kCertain && turn++ == kMostDroppedLocks;
@@ -336,7 +337,7 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
     std::lock_guard guard(n.mutex);
     before = n.contents.change;
     known = n.contents.known;
-    // Nobody else has changed the file.
+    // No other client has changed the file.
     promised = vouched_for(n);
   }
   Result<> asked;
@@ -347,13 +348,13 @@ Task<Result<>> Nfs4Filesystem::keep_or_give_back(RequestContext ctx, OpenFileRef
   bool changed = false;
   {
     std::lock_guard guard(n.mutex);
-    // Not knowing is no reason to refuse the lock, but one to read everything anew.
+    // Without attributes the lock is still granted, but all data must be read again.
     changed = !asked || !known || n.contents.change != before || n.contents.mixed || n.kernel.dropping();
     n.contents.mixed = false;
   }
   if (changed) co_await drop_data(node);
   if (ctx.cancellation && ctx.cancellation->cancelled()) {
-    // The application was told EINTR while the last request was under way: it has what it had before.
+    // The application got EINTR while the last request was in progress, so it keeps its earlier locks.
     const LockRange range{lock.start, lock.end, lock.type};
     for (const LockRange& step : way_back(held_before, range)) {
       const Lock back{step.type, step.start, step.end, lock.pid};
@@ -374,8 +375,8 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = use.state();
   LockState* const mine = &use.lock();
-  // flock(2), NFS: "in order to place an exclusive lock, the file must be opened for writing", and for a
-  // shared one for reading. POSIX locks are checked by the kernel.
+  // flock(2), NFS: "in order to place an exclusive lock, the file must be opened for writing", and a shared
+  // lock needs a file opened for reading. The kernel checks POSIX locks.
   const uint32_t access = lock.type == LockType::kWrite ? CachedOpen::kWrite : CachedOpen::kRead;
   if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
   co_await confirm_local_locks(file);
@@ -412,7 +413,8 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   auto res = reply->take_any<nfs4::LOCK4res>();
   if (!res) co_return fail(std::move(res.error()));
   if (res->status == nfs4::NFS4ERR_DENIED) {
-    // Who waits learns nothing of the holder from nfs-ganesha 6, and who waits for whom here must be known.
+    // To a waiting LOCK, nfs-ganesha 6 does not tell the holder. LockWaits needs the holder if it is of this
+    // mount.
     std::lock_guard node_lock(file->node.mutex);
     if (res->denied.owner.clientid != session_.client_id()) {
       if (const LockState* other = local_conflict(*file, mine->owner, range))
@@ -426,7 +428,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> Nfs4Filesystem::try_lock(OpenFile
   mine->stateid = stateid;
   mine->established = true;
   record_lock(mine->ranges, range);
-  lock_waits_.changed(mine->locker);  // a write lock may have become a read lock
+  lock_waits_.changed(mine->locker);  // perhaps a write lock became a read lock
   co_return std::optional<nfs4::lock_owner4>();
 }
 
@@ -463,8 +465,8 @@ Task<Result<>> Nfs4Filesystem::drop_locks_of(OpenFileRef open, std::vector<LockU
     dirty = file->unsaved();
     ++file->unlocks_under_way;
   }
-  // The next holder must see what was written under the lock. That a delegation would be recalled from us
-  // before he has it is no help to him if this host is gone by then. Errors of that stay for fsync and close.
+  // The next holder must see the data written under the lock. A delegation that is recalled from us would do
+  // that, too, but not if this host fails before. Write errors stay for fsync and close.
   if (dirty) co_await write_back(handle.node, file);
   Result<> unlocked;
   {
@@ -489,16 +491,16 @@ Task<Result<>> Nfs4Filesystem::unlock_in_turn(OpenFileRef open, const LockUse& u
   {
     std::lock_guard node_lock(file->node.mutex);
     if (mine.ranges.empty() && !mine.lost) co_return Result<>{};
-    // Of a lost owner the server may have given back some ranges before it refused one.
+    // The server may have reclaimed some ranges of a lost owner before it refused one.
     if (mine.ranges.empty() || !mine.established || mine.local) {
-      note_unlocked(*file, mine, lock);  // at once: a reclaim looks at the book as it books its answer
+      note_unlocked(*file, mine, lock);  // at once: a reclaim reads the record when its reply arrives
       co_return Result<>{};
     }
   }
   auto unlocking = unlock_at_server(handle, use.state(), mine, lock);
   Result<> unlocked = co_await std::move(unlocking);
   std::lock_guard node_lock(file->node.mutex);
-  if (mine.lost) unlocked = {};  // nothing is held any more
+  if (mine.lost) unlocked = {};  // the owner holds nothing any more
   if (unlocked) note_unlocked(*file, mine, lock);
   co_return unlocked;
 }
@@ -514,7 +516,7 @@ Task<Result<>> Nfs4Filesystem::unlock_at_server(Nfs4File& handle, OpenStateRef s
       if (!owner.established) return b.refuse(system_error(EIO, "LOCKU", "the lock was lost meanwhile"));
       args.lock_stateid = owner.stateid;
     }
-    args.locktype = nfs4::WRITE_LT;  // not looked at (section 18.12.3), but has to be one
+    args.locktype = nfs4::WRITE_LT;  // ignored (section 18.12.3), but must be valid
     args.offset = lock.start;
     args.length = lock_length(lock.start, lock.end);
     b.putfh(fh).add(args);
@@ -571,7 +573,7 @@ Task<bool> Nfs4Filesystem::wait_for_unlock(RequestContext ctx, std::shared_ptr<F
 }
 
 void Nfs4Filesystem::locks_lost(NodeRef node) {
-  // Reads must come here to be refused.
+  // Reads must reach the daemon, so that it can fail them.
   invalidate_data(node);
 }
 

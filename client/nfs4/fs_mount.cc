@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounting and unmounting, statfs, and what is known of a mount as a whole.
+// Mount, unmount, statfs, and data about the whole mount.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 namespace nfsrdma::client {
 namespace {
 
-// RPC and COMPOUND around the data of a READ or WRITE, with room for a long credential.
+// The RPC and COMPOUND part of a READ or WRITE, with reserve for a long credential.
 constexpr uint32_t kMessageOverhead = 1024;
-// A server rarely names components in a mount path deeper than it can take in one COMPOUND.
+// Components of a mount path per COMPOUND; few mount paths have more.
 constexpr size_t kComponentsPerCompound = 8;
 // SEQUENCE, PUTROOTFH or PUTFH, GETFH, GETATTR.
 constexpr size_t kOperationsBesideLookups = 4;
-// DESTROY_SESSION and DESTROY_CLIENTID of a server that is connected but silent.
+// The time for DESTROY_SESSION and DESTROY_CLIENTID if the server is connected but does not answer.
 constexpr Duration kFarewell = std::chrono::seconds(10);
 
 ClientOptions with_client_name(ClientOptions options) {
@@ -96,7 +96,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
     const Request request{.op = nfs4::OP_LOOKUP, .credential = machine_, .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
     if (!reply) co_return fail(std::move(reply.error()));
-    // Which of them failed, and whose error it is.
+    // Find out which operation failed.
     size_t reached = at;
     Result<> found = at == 0 ? reply->expect<nfs4::PUTROOTFH4res>() : reply->expect<nfs4::PUTFH4res>();
     for (; found && reached < end; ++reached) found = reply->expect<nfs4::LOOKUP4res>();
@@ -132,7 +132,7 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
   const nfs4::fattr4& a = res->resok4.obj_attributes;
-  // The lease is the server's, not the file system's; the mount's root is asked on loop 0.
+  // The lease belongs to the server, not to the file system. The request for the mount's root runs on loop 0.
   if (nfs4_node(node).export_index() == 0 && a.has(nfs4::FATTR4_LEASE_TIME))
     session_.set_lease(std::chrono::seconds(a.fs->lease_time));
   ExportLimits limits;
@@ -169,7 +169,7 @@ CachingFilesystem::Limits Nfs4Filesystem::limits_of(const NodeRef& node) const {
     const ExportLimits own = export_limits(node);
     limits = {own.rsize, own.wsize, own.name_max, own.file_max};
   }
-  // A session that was made since the mount may have been granted less.
+  // A session that was created after the mount may have smaller limits.
   limits.rsize = std::min(limits.rsize, session_.max_response_bytes() - kMessageOverhead);
   limits.wsize = std::min(limits.wsize, session_.max_request_bytes() - kMessageOverhead);
   return limits;
@@ -185,13 +185,13 @@ Task<> Nfs4Filesystem::write_back_everything() {
       file = nfs4_node(node).file;
       if (!file) continue;
       if (file->delegation) {
-        // What is open goes with the delegation, behind the data.
+        // The delegation's return closes these opens, after the data.
         for (const OpenStateRef& state : file->opens) state->openers = {};
         if (!file->unsaved()) continue;
       }
       for (const OpenStateRef& state : file->opens) {
         for (uint32_t access = 1; access < state->openers.size(); ++access) {
-          // One closed() per share access is enough once the others are uncounted.
+          // After this, one closed() per share access closes all of its openers.
           if (state->openers[access] == 0) continue;
           state->openers[access] = 1;
           openers.emplace_back(state, access);
@@ -215,7 +215,7 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
   bool written = true;
   if (std::exchange(mounted_, false))
     written = co_await finish_within(loops_[0], write_back_everything(), patience);
-  // What was written is there; a server that says nothing to the farewell ends our lease by itself.
+  // The data is on the server. If the server does not answer DESTROY_SESSION, our lease expires by itself.
   const Duration left = std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100));
   const bool answered = co_await session_.stop(std::min<Duration>(left, kFarewell));
   co_return written&& answered;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names: LOOKUP, CREATE, REMOVE, RENAME, LINK, READLINK and the name cache behind them (RFC 8881
-// sections 10.8, 18.4, 18.9, 18.13, 18.24-18.26).
+// Names: LOOKUP, CREATE, LINK, READLINK and the name cache (RFC 8881 sections 10.8, 18.4, 18.9, 18.13,
+// 18.24-18.26).
 //
-// A cached name is believed while its directory's attributes are fresh and its change attribute is the one
-// the names were learnt under. Changes of ours come with the directory's new attributes in the same COMPOUND,
-// so that they do not cost that belief; a change by somebody else shows up as another change attribute and
-// ends the epoch in which names are believed. An answer counts for the epoch of the directory's attributes
-// that came before it in its COMPOUND.
+// A cached name is valid while its directory's attributes are fresh and the directory has the change
+// attribute under which the name was learnt. Our own changes bring the directory's new attributes in the same
+// COMPOUND, so the names stay valid. A change by another client shows as another change attribute and ends
+// the epoch of the names. An answer belongs to the epoch of the directory's attributes that precede it in its
+// COMPOUND.
 #include <algorithm>
 #include <cerrno>
 
@@ -20,7 +20,7 @@
 namespace nfsrdma::client {
 namespace {
 
-// Of the longest COMPOUND with ask_of_made(), SEQUENCE among them, and one to spare.
+// The operations of the longest COMPOUND with ask_of_made(), SEQUENCE included, and one in reserve.
 constexpr uint32_t kOperationsWithAccess = 11;
 
 Error name_error(int errnum, const char* op) {
@@ -94,7 +94,8 @@ Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef n
   auto res = reply->take<nfs4::READLINK4res>();
   if (!res) co_return fail(std::move(res.error()));
   std::string& text = res->resok4.link;
-  // A target of the server's is a C string to the kernel; one that cannot be is not cut short in silence.
+  // For the kernel a link's target is a C string. A target that cannot be one is an error; it is not
+  // truncated.
   if (text.empty() || text.find('\0') != std::string::npos)
     co_return fail(system_error(EIO, "READLINK", "the target is not a path"));
   if (text.size() >= 4096) co_return fail(system_error(ENAMETOOLONG, "READLINK"));
@@ -104,7 +105,7 @@ Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef n
 Task<Result<Entry>> Nfs4Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
                                           uint32_t mode, uint32_t rdev_major, uint32_t rdev_minor) {
   if (S_ISREG(mode)) {
-    // A regular file is made by OPEN; the descriptor is not wanted.
+    // OPEN creates a regular file; the descriptor is released at once.
     auto created =
         co_await create(ctx, directory, std::move(name), mode & 07777, O_WRONLY | O_CREAT | O_EXCL);
     if (!created) co_return fail(std::move(created.error()));
@@ -228,9 +229,9 @@ uint32_t Nfs4Filesystem::owner_of_new(uint32_t uid) const {
 
 Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
                                                      Wanted wanted, Error error) {
-  // The server restarted between executing CREATE and answering it. What is there is ours if it is what we
-  // asked for, of whom the server makes the owner, and younger than the question: the directory's ctime is of
-  // the same clock.
+  // The server restarted after it executed CREATE and before it replied. The existing object is ours if three
+  // things hold: it is what we asked for; it has the owner that the server gives our objects; it is not older
+  // than the request, by the directory's ctime, which comes from the same clock.
   Result<Entry> there = co_await lookup_on_server(ctx, directory, name);
   if (!there || !there->node) co_return fail(std::move(error));
   const Attributes& a = there->attributes;
@@ -243,7 +244,7 @@ Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef
     same = same && a.rdev_major == type.devdata.specdata1 && a.rdev_minor == type.devdata.specdata2;
   }
   if (same && type.type == nfs4::NF4DIR) {
-    // Nobody has been told of a directory of ours yet: it is empty.
+    // Nobody knows our new directory yet, so it must be empty.
     auto opened = co_await opendir(ctx, there->node);
     if (!opened) co_return fail(std::move(error));
     auto page = co_await readdir(ctx, opened->directory, 0, 4096, false);
@@ -283,7 +284,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
                         .cancellation = ctx.cancellation.get()};
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) {
-    expire(node);  // it may have been executed
+    expire(node);  // the server may have executed it
     co_return fail(std::move(reply.error()));
   }
   Result<> found = reply->expect<nfs4::PUTFH4res>();

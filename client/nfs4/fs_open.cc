@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16): close-to-open consistency lives here.
+// OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16), with close-to-open consistency.
 //
-// Every open(2) is an OPEN with GETATTR, unless a delegation covers it (fs_delegations.cc): the kernel keeps
-// its pages only if the change attribute is still the one they were read under. The kernel names files by
-// node, so opening is CLAIM_FH; creating is CLAIM_NULL with a name.
+// Every open(2) is an OPEN with GETATTR, unless a delegation covers it (fs_delegations.cc). The kernel keeps
+// its pages only if the change attribute is the one under which they were read. The kernel identifies files
+// by node, so open() uses CLAIM_FH; create() uses CLAIM_NULL with a name.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -26,10 +26,10 @@ nfs4::verifier4 random_verifier() {
   return nfs4::verifier4::of(random());
 }
 
-// What is to be set behind EXCLUSIVE4_1. Section 18.16.3: the server says in `attrset` "both which attributes
-// the server set from cva_attrs and which attributes the server used to store the verifier", and section
-// 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier" (in
-// another COMPOUND). nfs-ganesha and Linux' server keep it in the times.
+// The attributes to set after EXCLUSIVE4_1. Section 18.16.3: the server says in `attrset` "both which
+// attributes the server set from cva_attrs and which attributes the server used to store the verifier", and
+// section 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier"
+// (in another COMPOUND). nfs-ganesha and Linux' server store it in the times.
 SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
   SetAttributes owed;
   if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) owed.mode = mode & 07777;
@@ -52,20 +52,20 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   auto locally = open_under_delegation(ctx, node, flags);
   auto local = co_await std::move(locally);
   if (local) co_return std::move(*local);
-  // A server may recall a delegation for reading from the very client that opens the file to write, and may
-  // have one for writing to give.
+  // A server may recall a read delegation from the same client that opens the file for writing. And it may
+  // grant a write delegation instead.
   if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await end_delegation_of(node, true);
   } else if (wants_delegations() && states_.open_to_write(n)) {
-    co_await states_.close_now(node);  // what is open for writing has no delegation for reading
+    co_await states_.close_now(node);  // no read delegation is granted for a file that is open for writing
   }
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
-  // The server must have what was written here before it says what the file is now.
+  // The server must have our writes before it returns the file's attributes.
   co_await settle_node(node);
   auto guard = co_await file->open_mutex.lock();
   const uint64_t order = nodes_.next_start();
-  const uint32_t touched = n.data_touched;  // before what is written here is looked at
+  const uint32_t touched = n.data_touched;  // before the check for written data
   const Slice room = room_for_read_with_open(node, flags);
   nfs4::OPEN4args args;
   args.owner = states_.open_owner(ctx.credential->uid());
@@ -83,8 +83,8 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
     b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
     b.getattr(kChangeAttribute).expect_read_with_open(room);
   };
-  // A server need not keep the data of a reply (sa_cachethis): without it the same OPEN is done once more,
-  // which changes nothing.
+  // The reply need not be cached by the server (sa_cachethis) when it has data. A retry then executes the
+  // same OPEN once more, which changes nothing.
   const Request request{.op = nfs4::OP_OPEN,
                         .credential = ctx.credential,
                         .cache_this = room.bytes.empty(),
@@ -107,7 +107,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (!state) {
     if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.open_to_write(n))
       co_return fail(gone(node, std::move(opened.error())));
-    // Perhaps it was asked of him for an open that he has closed.
+    // Perhaps the server checked the permission for an earlier open of this user that is closed by now.
     co_await states_.close_now(node);
     auto once_more = open(ctx, node, flags);
     co_return co_await std::move(once_more);
@@ -123,7 +123,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
   if (!asked || !attributes) {
-    if (delegation) give_back_soon(delegation);  // nothing was promised under it
+    if (delegation) give_back_soon(delegation);  // no promise was made under it
     co_await release(ctx, result.file);
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }
@@ -155,7 +155,7 @@ void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4F
                                          uint64_t epoch, uint32_t touched) {
   const Result<ReadPiece> piece = take_read(reply, room, true);
   if (piece) return keep_read_with_open(handle, *piece, change, epoch, touched);
-  // Whoever reads is told of anything else.
+  // Other errors are returned to the caller that reads.
   if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
     log::debug("the server does not know the current stateid: files are not read with their OPEN");
 }
@@ -221,7 +221,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
   const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
   const DelegationRef delegation = take_delegation(*file, opened->resok4, ctx.credential, epoch);
-  // Another client gave the name to a file that is written here: what is on its way would come after the cut.
+  // Another client gave the name to a file that has unwritten data here. That data would be written after the
+  // truncation, so truncate once more.
   const bool cut_again = cut && is_unsaved(node, *file);
   states_.unpin_file(nfs4_node(node));
   result.open.file =
@@ -235,7 +236,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   to_be.made(*node.get(), belief);
   take_access_of_made(ctx, node, *reply, change);
 
-  // It was there before and the kernel did not know: nobody has asked whether the caller may.
+  // The file existed and the kernel did not know it, so nobody has checked the caller's permission.
   const auto& cinfo = opened->resok4.cinfo;
   if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
     const Result<uint32_t> allowed = co_await access_bits(ctx, node, kEveryAccess);
@@ -252,8 +253,8 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     RequestContext whoever_waits = ctx;
     whoever_waits.cancellation.reset();
     auto paid = co_await setattr(whoever_waits, node, owed, result.open.file);
-    // A file with times of the verifier's is still the caller's; one with another mode, or with what it had
-    // to lose, he has not asked for.
+    // If only the times are wrong, the caller still gets the file. If the mode is wrong, or the truncation
+    // failed, it is not the file that the caller asked for.
     if (!paid && (owed.mode || owed.size)) {
       co_await release(ctx, result.open.file);
       co_return fail(std::move(paid.error()));
@@ -290,14 +291,14 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = handle.state;
-  // At once, before anybody asks for what goes with it.
+  // At once, before another request asks for these locks.
   std::vector<LockUse> lockers = end_owners(handle, nullptr);
   auto dropping = drop_locks_of(open, std::move(lockers), Lock{});
   const HiddenRemovals::Pending closing = perhaps_last_close(*file);
   (void)co_await std::move(dropping);
   co_await end_read_ahead(open);
-  // Data goes out before the state it is written under: flush() has reported its errors, except those of
-  // writes that came later through a mapping.
+  // Data is written before its open is closed. flush() has reported the errors, except those of later writes
+  // through a mapping.
   if (is_unsaved(node, *file) && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await write_back(node, file);
   }

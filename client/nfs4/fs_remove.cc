@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). Who calls them is in client/cache/fs_remove.cc.
+// REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). client/cache/fs_remove.cc calls them.
 #include <cerrno>
 
 #include "client/nfs4/name_errors.h"
@@ -22,7 +22,7 @@ Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request 
   if (victim) {
     co_await end_delegation_of(victim, false, &purpose);
     if (purpose.reply) co_return std::move(*purpose.reply);
-    co_await end_delegation_of(victim, false);  // one that a restart has given back in its place
+    co_await end_delegation_of(victim, false);  // one that a server restart has granted in its place
     co_await states_.close_now(victim);
   }
   Result<CompoundReply> reply = co_await session_.run(request);
@@ -33,7 +33,7 @@ Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request 
 Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
-  // The file under the name: its link count changes. Unlinked data need not be written back.
+  // The file of that name: its link count changes. Data of an unlinked file need not be written back.
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
   uint64_t order = 0;
@@ -48,7 +48,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
                         .cancellation = ctx.cancellation.get()};
   auto removing = run_without(victim, request, kRemoveOperations);
   Result<CompoundReply> reply = co_await std::move(removing);
-  // Of a directory that is gone, fstat(2) can be told nothing but what is known.
+  // For a removed directory, fstat(2) can only return what is known.
   if (!is_directory) expire(victim);
   if (!reply) {
     name_in_doubt(directory, name);
@@ -59,7 +59,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
     if (leaves_doubt(removed.error(), reply->maybe_executed_before)) name_in_doubt(directory, name);
-    // Executed before the server restarted; its answer was lost with it.
+    // The server executed it before it restarted and lost the reply.
     if (reply->maybe_executed_before && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return Result<>{};
     // Section 18.25.4: a directory that is not empty may be reported either way.
     if (is_directory && removed.error().is_status(nfs4::NFS4ERR_EXIST)) removed.error().errnum = ENOTEMPTY;
@@ -115,12 +115,12 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   if (!renamed) {
     if (leaves_doubt(renamed.error(), reply->maybe_executed_before)) in_doubt();
     if (reply->maybe_executed_before && known.moved && renamed.error().is_status(nfs4::NFS4ERR_NOENT)) {
-      // Executed before the server restarted if what we renamed now stands under the new name.
+      // The server executed it before it restarted if the moved file has the new name.
       Result<Entry> now = co_await lookup_on_server(ctx, to_directory, to);
       if (now && now->node == known.moved) co_return Result<>{};
     }
-    // Section 18.26.3: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
-    // empty.
+    // Section 18.26.3: RENAME replaces the target. If it fails with EXIST, the target is a directory that is
+    // not empty.
     if (renamed.error().is_status(nfs4::NFS4ERR_EXIST)) renamed.error().errnum = ENOTEMPTY;
     co_return fail(because_of_names(std::move(renamed.error()), from, to));
   }

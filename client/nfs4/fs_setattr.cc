@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SETATTR (RFC 8881 section 18.30), behind the data that it must not overtake.
+// SETATTR (RFC 8881 section 18.30), ordered after the writes that must precede it.
 #include <cerrno>
 
 #include "client/nfs4/nfs4_filesystem.h"
@@ -10,8 +10,8 @@ namespace nfsrdma::client {
 Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
   Nfs4Node& n = nfs4_node(node);
-  // Servers let the owner change the size whatever the mode says, for the sake of those who have it open for
-  // writing. truncate(2) and open(2) with O_TRUNC are about the mode.
+  // Servers let the owner change the size whatever the mode says, for processes that have the file open for
+  // writing. But truncate(2), and open(2) with O_TRUNC, must check the mode.
   const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
   if (set.size && !opened_to_write)
     NFSRDMA_CO_TRY(
@@ -22,7 +22,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     std::lock_guard lock(n.mutex);
     file = n.file;
     if (open) state = nfs4_file(open).state;
-    // truncate(2) of a file the user has open for writing goes under that open.
+    // truncate(2) uses an open of the same user for writing, if there is one.
     for (size_t i = 0; file && !state && i < file->opens.size(); ++i) {
       const OpenState& o = *file->opens[i];
       if (o.uid == ctx.credential->uid() && (o.needed_access() & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
@@ -41,7 +41,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     if (answer) co_return std::move(*answer);
   }
   if (file && (set.size || set.mtime || set.mode)) {
-    // A write that is sent again after a restart must not undo the truncation, the time or a set-id bit.
+    // A write that is repeated after a server restart must not undo the truncation, the time or the set-id
+    // bits.
     co_await write_back(node, file);
   } else {
     co_await settle_node(node);
@@ -73,7 +74,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
     reply = co_await states_.run(request, node, file, state);
-    // truncate(2) beside the last close(2), or the last one of a writer: without an open then.
+    // The open was closed or downgraded during this truncate(2); retry without an open.
     const bool closed = !reply && reply.error().errnum == EBADF;
     const bool downgraded = reply && reply->status() == nfs4::NFS4ERR_OPENMODE;
     if (!open && (closed || downgraded)) under_open = false;
@@ -82,10 +83,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     args.stateid = {};
     reply = co_await session_.run(request);
   }
-  // Also what was read ahead while it was under way, by whatever change attribute.
+  // Also data that was read ahead during the request, whatever its change attribute.
   if (set.size) drop_kept(n);
   if (!reply) {
-    expire(node);  // it may have been executed
+    expire(node);  // the server may have executed it
     co_return fail(std::move(reply.error()));
   }
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
@@ -106,9 +107,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   co_return co_await sure_attributes(ctx, node);
 }
 
-// What tar and cp do with a small file: its data and its time go in one COMPOUND. An answer that leaves data
-// to be written again leaves the SETATTR to be sent again, too: a time must follow every WRITE. Both may be
-// executed twice.
+// tar and cp write a small file and set its time: both go in one COMPOUND. If data has to be written again,
+// the SETATTR is sent again, too, because the time must be set after every WRITE. Both may be executed twice.
 Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(RequestContext ctx, NodeRef node,
                                                                            std::shared_ptr<FileState> file,
                                                                            nfs4::SETATTR4args args) {
@@ -159,7 +159,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
                      change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
-      // What is booked is from before the WRITE.
+      // The booked attributes are from before the WRITE.
       {
         std::lock_guard lock(n.mutex);
         n.attributes.expire(nodes_.next_start());
