@@ -20,7 +20,7 @@ timespec to_timespec(const nfstime3& t) {
 }
 
 nfstime3 to_time(const timespec& t) {
-  // Before 1970, and from 2106 on, there is no such time in NFSv3.
+  // NFSv3 has no times before 1970 and from 2106 on.
   const auto seconds = std::clamp<int64_t>(t.tv_sec, 0, UINT32_MAX);
   return {static_cast<u_int>(seconds), static_cast<u_int>(t.tv_nsec)};
 }
@@ -75,7 +75,7 @@ Result<> copy(const post_op_fh3& from, std::string& into) {
 Result<> copy_name(const char* from, std::string& into) {
   if (from == nullptr) return fail(malformed("an entry without a name"));
   into = from;
-  // It becomes a component of paths here.
+  // A name becomes a component of paths in the client.
   if (into.empty() || into.find('/') != std::string::npos) return fail(malformed("an impossible file name"));
   return {};
 }
@@ -92,7 +92,7 @@ Result<> created(uint32_t status, const Ok& ok, const Failed& failed, ObjectAnsw
   return copy(ok.obj, into.handle);
 }
 
-// "." and ".." are ours to say.
+// The client adds "." and ".." itself.
 bool is_dot(const std::string& name) {
   return name == "." || name == "..";
 }
@@ -102,7 +102,7 @@ bool is_dot(const std::string& name) {
 nfs_fh3 to_wire(const std::string& handle) {
   nfs_fh3 fh;
   fh.data.data_len = static_cast<u_int>(handle.size());
-  fh.data.data_val = const_cast<char*>(handle.data());  // it only reads
+  fh.data.data_val = const_cast<char*>(handle.data());  // the library only reads it
   return fh;
 }
 
@@ -145,7 +145,7 @@ FileAttributes from_wire(const fattr3& a) {
   to.gid = a.gid;
   to.rdev_major = a.rdev.specdata1;
   to.rdev_minor = a.rdev.specdata2;
-  // What is more the kernel takes for a broken inode.
+  // The kernel takes an inode with a larger size for broken.
   to.size = std::min<uint64_t>(a.size, INT64_MAX);
   to.used = std::min<uint64_t>(a.used, INT64_MAX);
   to.atime = to_timespec(a.atime);
@@ -287,7 +287,7 @@ Result<> take(const LINK3res& from, LinkAnswer& into) {
 
 namespace {
 
-// The library puts the members of a list one behind the other, at any address.
+// The library places the elements of a list one after the other, without alignment.
 template <class Entry>
 Entry copied(const Entry* from) {
   Entry entry;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the library's structures to wire.h's and back. Private to client/nfs3/*.cc, with libnfs.h.
+// Converts the library's structures to those of wire.h, and back. Private to client/nfs3/*.cc, like libnfs.h.
 //
-// take(): what a RawCall's callback copies out of a result. Results come from the network: the library has
-// bounded every length by the message's, nothing else is taken for granted.
+// take() copies a result in a RawCall's callback. Results come from the network: the library has checked
+// every length against the message's size, and nothing else.
 #pragma once
 
 #include "client/nfs3/libnfs.h"
@@ -10,7 +10,7 @@
 
 namespace nfsrdma::nfs3 {
 
-// `handle` must outlive what refers to it.
+// `handle` must outlive the returned structure.
 nfs_fh3 to_wire(const std::string& handle);
 sattr3 to_wire(const client::SetAttributes& set);
 FileAttributes from_wire(const fattr3& a);

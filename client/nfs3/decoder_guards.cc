@@ -12,7 +12,7 @@
 namespace nfsrdma::nfs3 {
 namespace {
 
-// The library's own function of that name. (RTLD_NEXT: behind the program, which has ours.)
+// The library's own function of that name. (RTLD_NEXT skips the program, which defines ours.)
 template <class Function>
 Function* own(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -22,7 +22,7 @@ uint32_t bytes_left(const ZDR& zdr) {
   return zdr.pos < 0 || zdr.pos > zdr.size ? 0 : static_cast<uint32_t>(zdr.size - zdr.pos);
 }
 
-// The word that comes next: a length or a count.
+// The next word: a length or a count.
 std::optional<uint32_t> next_word(const ZDR& zdr) {
   if (bytes_left(zdr) < 4) return std::nullopt;
   uint32_t word = 0;
@@ -30,7 +30,7 @@ std::optional<uint32_t> next_word(const ZDR& zdr) {
   return ntohl(word);
 }
 
-// So many units of at least `unit` bytes may follow the word.
+// True if the next word is at most `most`, and that many units of at least `unit` bytes can follow it.
 bool fits(const ZDR& zdr, uint32_t most, uint32_t unit) {
   if (zdr.x_op != ZDR_DECODE) return true;
   const auto count = next_word(zdr);
@@ -52,7 +52,7 @@ CountFragments::~CountFragments() {
 
 }  // namespace nfsrdma::nfs3
 
-// The library's, not in its headers.
+// Functions of the library that are not in its headers.
 extern "C" {
 int rpc_add_fragment(rpc_context* rpc, char* data, uint32_t size);
 void rpc_free_all_fragments(rpc_context* rpc);
@@ -90,7 +90,7 @@ bool_t libnfs_zdr_opaque(ZDR* zdr, char* bytes, uint32_t size) {
   return theirs(zdr, bytes, size);
 }
 
-// An element takes a word at least.
+// An element takes at least one word.
 bool_t libnfs_zdr_array(ZDR* zdr, char** array, uint32_t* count, uint32_t most, uint32_t element_bytes,
                         zdrproc_t element) {
   static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_array)>("libnfs_zdr_array");

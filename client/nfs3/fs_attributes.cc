@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GETATTR, SETATTR, ACCESS, FSSTAT, and attributes that come with other answers (RFC 1813
-// sections 2.6, 3.3.1, 3.3.2, 3.3.4, 3.3.18).
+// GETATTR, SETATTR, ACCESS, FSSTAT, and attributes in other replies (RFC 1813 sections 2.6, 3.3.1, 3.3.2,
+// 3.3.4, 3.3.18).
 #include <cerrno>
 
 #include "client/nfs3/nfs3_client.h"
@@ -32,7 +32,7 @@ Task<> Nfs3Filesystem::note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order) {
 }
 
 Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order) {
-  // Of a change without attributes on both sides nothing follows but that there was one.
+  // Without attributes on both sides, all that is known is that there was a change.
   constexpr uint64_t kUnknown = UINT64_MAX;
   std::optional<Attributes> after;
   if (wcc.after) after = to_booked(*wcc.after);
@@ -48,7 +48,8 @@ uint64_t Nfs3Filesystem::names_change(const NodeRef& directory) {
 
 uint64_t Nfs3Filesystem::epoch_of(const NodeRef& directory, uint64_t before,
                                   const nfs3::PostAttributes& after) {
-  // The attributes are of after the answer: were they other ones before, the answer may be of before, too.
+  // The attributes are from after the operation. If they differ from those before, the answer may be from
+  // before the change.
   if (!after || before == 0 || after->attributes.change != before) return 0;
   return names_epoch(directory, before);
 }
@@ -82,7 +83,7 @@ Task<Result<uint32_t>> Nfs3Filesystem::ask_access_for(RequestContext ctx, NodeRe
     *good = false;
   }
   const uint64_t change = known_attributes(node).change;
-  // NFSv3 does not say which bits the server can tell.
+  // NFSv3 does not say which bits the server can check.
   co_return note_access(ctx, nfs3_node(node), kEveryAccess, answer->access, change);
 }
 
@@ -96,8 +97,8 @@ Task<Result<uint32_t>> Nfs3Filesystem::ask_access(RequestContext ctx, NodeRef no
 Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
   Nfs3Node& n = nfs3_node(node);
-  // Servers let the owner change the size whatever the mode says, for the sake of those who have it open for
-  // writing. truncate(2) and open(2) with O_TRUNC are about the mode.
+  // Servers let the owner change the size whatever the mode says, for processes that have the file open for
+  // writing. But truncate(2), and open(2) with O_TRUNC, must check the mode.
   const bool opened_to_write = open && (cached_open(open).access & CachedOpen::kWrite) != 0;
   if (set.size && !opened_to_write)
     NFSRDMA_CO_TRY(
@@ -108,7 +109,8 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
     file = n.file;
   }
   if (file && (set.size || set.mtime || set.mode)) {
-    // A write that is sent again after a restart must not undo the truncation, the time or a set-id bit.
+    // A write that is repeated after a server restart must not undo the truncation, the time or the set-id
+    // bits.
     co_await write_back(node, file);
   } else {
     co_await settle_node(node);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// READ, WRITE, COMMIT, READDIR and READDIRPLUS (RFC 1813 sections 3.3.6, 3.3.7, 3.3.16, 3.3.17, 3.3.21). Who
-// calls them is in client/cache.
+// READ, WRITE, COMMIT, READDIR and READDIRPLUS (RFC 1813 sections 3.3.6, 3.3.7, 3.3.16, 3.3.17, 3.3.21).
+// client/cache calls them.
 #include <algorithm>
 #include <cerrno>
 
@@ -42,7 +42,8 @@ Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef
     if (answer->count == 0 || answer->count > piece.size())
       co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
     co_await note_own(node, answer->wcc, order);
-    // Pieces of one extent under two verifiers: what the first one covered may be lost, so all go again.
+    // The pieces of one extent got different verifiers. What the first verifier covered may be lost, so write
+    // all again.
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && answer->verifier != result.verifier) {
       if (++verifiers == kMostVerifiers)
         co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
@@ -68,9 +69,9 @@ Task<Result<nfs4::verifier4>> Nfs3Filesystem::commit_on_server(NodeRef node, rpc
   co_return answer->verifier;
 }
 
-// RFC 8881 section 18.23.3 reserves cookies 1 and 2, RFC 1813 does not: some servers' "." has 0 and the first
-// name 2. A listing has "." and ".." at these offsets; others stand for them there, which such a server has
-// not.
+// RFC 8881 section 18.23.3 reserves the cookies 1 and 2; RFC 1813 does not. On some servers "." has cookie 0
+// and the first name 2. A listing uses offsets 1 and 2 for "." and "..", so these cookies are exchanged with
+// large ones, which such servers do not use.
 static uint64_t exchanged(uint64_t cookie) {
   constexpr uint64_t kStandIn = INT64_MAX - 3;
   if (cookie == 1 || cookie == 2) return kStandIn + cookie;
@@ -92,7 +93,7 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
   if (plus && answer->status == nfs3::NFS3ERR_NOTSUPP_)
     co_return co_await read_entries(ctx, listing, cookie, false);
   if (answer->status != 0) co_return fail(failed(directory, answer->status, "READDIR"));
-  // The attributes are of after the answer: only if nothing has changed are they those of the listing.
+  // The attributes are from after the operation. They belong to the listing only if nothing changed.
   const uint64_t after = answer->directory ? answer->directory->attributes.change : 0;
   if (cookie == 0) listing.change = after == before ? before : 0;
   co_await note(directory, answer->directory, belief.order, Cause::kAsked);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounting and unmounting (RFC 1813 appendix I, RFC 1833), and what is known of a mount as a whole.
+// Mount and unmount (RFC 1813 appendix I, RFC 1833), and data about the whole mount.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace nfsrdma::client {
 namespace {
 
-// UMNT of a server that is silent.
+// The time for UMNT if the server does not answer.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// The largest message libnfs 4.0 takes is this and 4096 bytes.
+// libnfs 4.0 accepts messages of up to this and 4096 bytes.
 constexpr uint32_t kLibraryIo = 1u << 20;
 
 tcp::Family family_of(AddressFamily family) {
@@ -70,7 +70,7 @@ Task<Result<tcp::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host
     std::lock_guard lock(mutex_);
     known = address_;
   }
-  // All connections go to one of the server's addresses as long as it has that.
+  // All connections use the same address of the server, while the server has it.
   for (const tcp::Endpoint& endpoint : *endpoints) {
     if (known && same_address(endpoint, *known)) co_return endpoint;
   }
@@ -108,7 +108,7 @@ Task<Result<std::string>> Nfs3Filesystem::find_export() {
   }
   auto mounting = nfs3::mount_export(loop, mountd_, options_.export_path, machine_);
   Result<std::string> handle = co_await std::move(mounting);
-  // Servers say ACCES as well as NOENT of what they do not export.
+  // For a path that is not exported, servers return ACCES or NOENT.
   if (!handle && (handle.error().errnum == ENOENT || handle.error().errnum == EACCES)) {
     auto asking = nfs3::list_exports(loop, mountd_);
     const auto exports = co_await std::move(asking);
@@ -122,7 +122,7 @@ Task<Result<>> Nfs3Filesystem::connect_all() {
   for (const auto& client : clients_) {
     co_await client->loop().resume_here();
     Result<> started = co_await client->start();
-    // That it speaks version 3 at all.
+    // Check that the server supports version 3.
     if (started && client == clients_[0]) started = co_await server_.null(machine_);
     if (started) continue;
     co_await loops_[0].resume_here();
@@ -161,7 +161,7 @@ Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
   co_await loops_[0].resume_here();
   auto handle = co_await find_export();
   if (!handle) co_return fail(std::move(handle.error()));
-  mounted_ = true;  // by MNT: unmount() says UMNT
+  mounted_ = true;  // by MNT, so unmount() must send UMNT
   NFSRDMA_CO_TRY(co_await connect_all());
   auto root = co_await read_root(*handle);
   if (root) loops_[0].spawn(send_held_periodically());

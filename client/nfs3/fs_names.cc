@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LOOKUP, READLINK, MKDIR, SYMLINK, MKNOD, LINK, REMOVE, RMDIR, RENAME (RFC 1813 sections 3.3.3 to 3.3.15).
 //
-// A call that was sent again after a lost connection may be executed twice when the server does not remember
-// it (RFC 1813 section 4.5): then EXIST or NOENT may be about ourselves. As with the kernel's client, the
-// application is told what the server says.
+// A call that is sent again after a lost connection may be executed twice if the server's duplicate request
+// cache has lost it (RFC 1813 section 4.5). Then EXIST or NOENT may be caused by our own call. As with the
+// kernel's client, the application gets the server's answer.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -13,8 +13,8 @@
 namespace nfsrdma::client {
 namespace {
 
-// libnfs 4.0 gives SYMLINK's call a buffer of 4 KiB; with the longest handle, name and credential, this much
-// of it is the target's. Longer ones may fit still.
+// libnfs 4.0 encodes SYMLINK's call into a buffer of 4 KiB. With the longest handle, name and credential,
+// this much is left for the target. Longer targets may still fit.
 constexpr size_t kSureTarget = 3072;
 
 }  // namespace
@@ -79,7 +79,7 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   }
   const NameBelief belief = co_await note_change(directory, answer->directory, order);
   if (answer->handle.empty()) {
-    // Section 3.3.8: the server may leave it to LOOKUP.
+    // Section 3.3.8: the server may omit the handle; then LOOKUP fetches it.
     to_be.in_doubt();
     auto there = co_await lookup_on_server(ctx, directory, name);
     if (there && !there->node) co_return fail(system_error(ENOENT, op, "removed as soon as it was made"));
@@ -94,7 +94,7 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
 Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
                                           uint32_t mode, uint32_t rdev_major, uint32_t rdev_minor) {
   if (S_ISREG(mode)) {
-    // A regular file is made by CREATE; the descriptor is not wanted.
+    // CREATE creates a regular file; the descriptor is released at once.
     auto made = co_await create(ctx, directory, std::move(name), mode & 07777, O_WRONLY | O_CREAT | O_EXCL);
     if (!made) co_return fail(std::move(made.error()));
     co_await release(ctx, made->open.file);
@@ -152,13 +152,13 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
 Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
   const char* op = is_directory ? "RMDIR" : "REMOVE";
-  // The file under the name: its link count changes.
+  // The file of that name: its link count changes.
   NodeRef victim;
   if (auto found = nodes_.names().find(*directory.get(), name)) victim = found->child;
   const uint64_t order = nodes_.next_start();
   auto asking = server_.remove(caller_of(ctx), fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
-  // Of a directory that is gone, fstat(2) can be told nothing but what is known.
+  // For a removed directory, fstat(2) can only return what is known.
   if (!is_directory) expire(victim);
   if (!answer) {
     name_in_doubt(directory, name);
@@ -197,8 +197,8 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
     co_await note(from_directory, answer->from.after, order, Cause::kAsked);
     if (!one_directory) co_await note(to_directory, answer->to.after, order, Cause::kAsked);
     Error error = gone(to_directory, failed(from_directory, answer->status, "RENAME"));
-    // Section 3.3.14: a RENAME replaces; what it cannot replace, and calls EXIST, is a directory that is not
-    // empty.
+    // Section 3.3.14: RENAME replaces the target. If it fails with EXIST, the target is a directory that is
+    // not empty.
     if (answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
     if (leaves_doubt(error, false)) in_doubt();
     co_return fail(std::move(error));

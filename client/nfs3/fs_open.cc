@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, creating, closing (RFC 1813 sections 3.3.4, 3.3.8, 4.11): close-to-open consistency lives here.
+// Open, create, close (RFC 1813 sections 3.3.4, 3.3.8, 4.11), with close-to-open consistency.
 //
-// The protocol has no OPEN. open(2) is ACCESS, which says whether the caller may and brings the attributes by
-// which the kernel's pages are judged; close(2) brings what was written to the server's disk. Permission is
-// checked once, here: READ and WRITE go under the opener's credential, and servers let a file's owner through
-// whatever the mode says by then.
+// The protocol has no OPEN. open(2) sends ACCESS: it returns the caller's permission, and the attributes that
+// decide whether the kernel's pages are valid. close(2) puts written data on the server's disk. The
+// permission is checked only at open: READ and WRITE use the opener's credential, and servers let a file's
+// owner read and write whatever the mode says by then.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -33,7 +33,7 @@ OpenFileRef Nfs3Filesystem::make_open(const NodeRef& node, const std::shared_ptr
 }
 
 Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
-  // The server must have what was written here before it says what the file is now.
+  // The server must have our writes before it returns the file's attributes.
   co_await settle_node(node);
   OpenReply reply;
   const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
@@ -59,8 +59,8 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
 Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
   NFSRDMA_CO_TRY(check_new_name(name, "CREATE"));
-  // GUARDED where the kernel's client has UNCHECKED: whether the file was there decides whose permission
-  // counts.
+  // GUARDED, while the kernel's client uses UNCHECKED: if the file exists, its own permissions must be
+  // checked.
   std::optional<uint64_t> exclusive;
   if ((flags & O_EXCL) != 0) exclusive = random_verifier();
   uint64_t order = nodes_.next_start();
@@ -87,7 +87,7 @@ Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef dir
 }
 
 Task<Result<>> Nfs3Filesystem::finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode) {
-  // The server keeps the verifier in the times.
+  // The server stores the verifier in the times.
   SetAttributes set;
   set.mode = mode & 07777;
   set.atime = set.mtime = SetAttributes::Time{true, {}};
@@ -104,7 +104,7 @@ Task<Result<CreateReply>> Nfs3Filesystem::open_existing(RequestContext ctx, Node
                                                         std::string name, int flags) {
   auto there = co_await lookup_on_server(ctx, directory, name);
   if (!there) co_return fail(std::move(there.error()));
-  // Gone again: the kernel walks the path anew and asks another time.
+  // Removed meanwhile: the kernel repeats the path walk and asks again.
   if (!there->node) co_return fail(system_error(ESTALE, "CREATE"));
   const uint32_t type = there->attributes.mode & S_IFMT;
   if (type == S_IFDIR) co_return fail(system_error(EISDIR, "CREATE"));
@@ -148,7 +148,7 @@ Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open) {
     std::lock_guard lock(nfs3_node(node).mutex);
     unsaved = file->unsaved();
   }
-  // flush() has reported its errors, except those of writes that came later through a mapping.
+  // flush() has reported the errors, except those of later writes through a mapping.
   if (unsaved && (handle.access & CachedOpen::kWrite) != 0) co_await write_back(node, file);
   {
     std::lock_guard lock(nfs3_node(node).mutex);

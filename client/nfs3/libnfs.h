@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnfs's headers, in the order in which they can be read. For client/nfs3/*.cc only: they define macros
-// with common names.
+// libnfs's headers, in the order that they need. Only for client/nfs3/*.cc: they define macros with common
+// names.
 #pragma once
 
 #include <nfsc/libnfs.h>
 
-// After the above.
+// Needs the headers above.
 #include <nfsc/libnfs-raw-mount.h>
 #include <nfsc/libnfs-raw-nfs.h>
 #include <nfsc/libnfs-raw-portmap.h>

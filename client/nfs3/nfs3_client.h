@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nfs3Filesystem: the NFSv3 client, one per mount. Its methods are spread over fs_*.cc by subject. Private to
-// client/nfs3; others make one through nfs3_filesystem.h.
+// Nfs3Filesystem: the NFSv3 client, one per mount. The methods are in fs_*.cc, by subject. Private to
+// client/nfs3; others create one through nfs3_filesystem.h.
 //
-// Every answer brings attributes, and those of a change what they were before it (weak cache consistency, RFC
-// 1813 section 2.6): they take the place of NFSv4's change_info4. They are not vouched for as atomic.
+// Every reply brings attributes, and that of a change also some from before it (weak cache consistency, RFC
+// 1813 section 2.6). They replace NFSv4's change_info4, but the server does not guarantee that they are
+// atomic.
 #pragma once
 
 #include <atomic>
@@ -53,26 +54,25 @@ class Nfs3Filesystem final : public CachingFilesystem {
 
  private:
   // --- fs_attributes.cc ---
-  // As they are booked: with an st_ino that is unique in this mount.
+  // As booked: with an st_ino that is unique in this mount.
   Attributes to_booked(const nfs3::FileAttributes& from);
   uint32_t export_of(const nfs3::FileAttributes& from);
-  // Books attributes that came with an answer, if they did; else they are asked for when next needed.
+  // Books a reply's attributes. If it has none, they are fetched when they are next needed.
   Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
                   std::optional<uint64_t> before = {});
-  // Books a change of ours to a file. Without a change by others between what is cached and `wcc`, it is ours
+  // Books our change of a file. If no other change lies between the cached attributes and `wcc`, it was ours
   // alone.
   Task<> note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order);
-  // Books a change of ours to a directory.
+  // Books our change of a directory.
   Task<NameBelief> note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order);
-  // The change attribute of the directory that its names are known under; 0: none.
+  // The directory's change attribute under which its names are known; 0: none.
   static uint64_t names_change(const NodeRef& directory);
-  // Names that an answer brought with the directory's attributes: its epoch if these are what they were
-  // before.
+  // The epoch for names in a reply with the directory's attributes. 0 if these differ from the ones before.
   static uint64_t epoch_of(const NodeRef& directory, uint64_t before, const nfs3::PostAttributes& after);
   Error failed(const NodeRef& node, uint32_t status, const char* op);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
-  // ACCESS, with its attributes booked for `cause`; `good`: what book() says.
+  // ACCESS; books its attributes for `cause`. `good`: the result of book().
   Task<Result<uint32_t>> ask_access_for(RequestContext ctx, NodeRef node, Cause cause, bool* good);
 
   // --- fs_names.cc ---
@@ -81,13 +81,13 @@ class Nfs3Filesystem final : public CachingFilesystem {
                                   bool is_directory) override;
   Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                   NodeRef to_directory, std::string to) override;
-  // What CREATE, MKDIR, SYMLINK or MKNOD answered.
+  // Books the reply to CREATE, MKDIR, SYMLINK or MKNOD.
   Task<Result<Entry>> created(RequestContext ctx, NodeRef directory, std::string name,
                               Result<nfs3::ObjectAnswer> answer, uint64_t order, const char* op, Cause cause);
-  // The Node of an answer's file handle, its attributes booked or asked for.
+  // The Node of a reply's file handle; its attributes are booked, or fetched.
   Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
                                Cause cause);
-  // Who makes a change: it is given up with its request.
+  // The caller of a change, with the flag that says that nobody waits for it any more.
   static nfs3::Procedures::Caller caller_of(const RequestContext& ctx) {
     return {ctx.credential, ctx.cancellation ? &ctx.cancellation->flag() : nullptr};
   }
@@ -96,9 +96,9 @@ class Nfs3Filesystem final : public CachingFilesystem {
   // --- fs_open.cc ---
   OpenFileRef make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
                         const RequestContext& ctx, int flags) const;
-  // What EXCLUSIVE cannot carry (RFC 1813 section 3.3.8).
+  // Sets what EXCLUSIVE cannot carry (RFC 1813 section 3.3.8).
   Task<Result<>> finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode);
-  // The name was there after all.
+  // CREATE found that the file exists.
   Task<Result<CreateReply>> open_existing(RequestContext ctx, NodeRef directory, std::string name, int flags);
   std::vector<NodeRef> files_in_use() const override { return files_.all(); }
 
@@ -116,7 +116,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
   // --- fs_mount.cc ---
   Task<Result<tcp::Endpoint>> resolve(Loop& loop, std::string host);
   Task<Result<tcp::Endpoint>> find_server(Loop& loop);
-  // The ports of NFS and MOUNT, and the root's file handle.
+  // Finds the ports of NFS and MOUNT, and the root's file handle.
   Task<Result<std::string>> find_export();
   Task<Result<>> connect_all();
   Task<Result<Entry>> read_root(std::string handle);
@@ -129,9 +129,9 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Exports exports_;
   std::vector<std::unique_ptr<nfs3::RpcClient>> clients_;  // by loop
   nfs3::Procedures server_{clients_};
-  std::atomic<uint64_t> epoch_{1};  // of connections: any new one may be to a server that restarted
+  std::atomic<uint64_t> epoch_{1};  // counts connections: the server may have restarted before any new one
   OpenFiles<Nfs3Node, Nfs3FileState> files_;
-  std::mutex mutex_;                      // of the following
+  std::mutex mutex_;                      // guards the next member
   std::optional<tcp::Endpoint> address_;  // with NFS's port
   tcp::Endpoint mountd_;                  // fixed after mount()
   bool mounted_ = false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // make_nfs3_filesystem: NFSv3 over TCP (RFC 1813) behind client::Filesystem, for servers without NFSv4.1.
 //
-// The RPC is libnfs's (raw_connection.h); everything above the wire is CachingFilesystem's. One connection
-// per loop. What the version lacks, and what is answered then, is in docs/conformance/nfsv3.md; locks above
-// all: byte-range locks and flock(2) are the front end's (fuse::FuseOptions::local_*), getlk(), setlk() and
-// flock() say ENOLCK.
+// libnfs provides the RPC (raw_connection.h); CachingFilesystem provides everything above the protocol. One
+// connection per loop. docs/conformance/nfsv3.md says what NFSv3 lacks and what applications get then. Above
+// all locks: the front end keeps byte-range locks and flock(2) (fuse::FuseOptions::local_*); getlk(), setlk()
+// and flock() fail with ENOLCK.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace nfsrdma::client {
 
-// One per mount, as Nfs4Filesystem: the loops and the buffer pool are the caller's and outlive it.
+// One per mount. The caller owns the loops and the buffer pool, which outlive it, as for Nfs4Filesystem.
 std::unique_ptr<Filesystem> make_nfs3_filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
 
 }  // namespace nfsrdma::client

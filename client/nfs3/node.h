@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nfs3Node: a file object of an NFSv3 server; Nfs3FileState and Nfs3File: one that is open. The protocol
-// knows no opens: what is open is counted here only, for close-to-open, written data and silly renames.
+// Nfs3Node: a file object of an NFSv3 server. Nfs3FileState and Nfs3File: an open file. The protocol has no
+// opens; they are counted only here, for close-to-open, written data and silly renames.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Nfs3FileState final : CachedFile {
   using CachedFile::CachedFile;
   // Guarded by the Node's mutex.
   uint32_t openers = 0;
-  uint32_t pins = 0;  // open(2)s under way
+  uint32_t pins = 0;  // open(2)s in progress
 
   bool opened() const override { return openers != 0; }
   bool in_use() const { return pins != 0 || opened() || unsaved(); }

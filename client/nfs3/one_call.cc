@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kConnectLimit = 10s, kAnswerLimit = 30s;
 constexpr uint32_t kAuthNone = 0, kAuthSys = 1;  // RFC 5531 section 8.2
-constexpr int kTcp = 6;                          // IPPROTO_TCP, as the portmapper numbers it
+constexpr int kTcp = 6;                          // IPPROTO_TCP, in the portmapper's numbering
 
 rpc::CredentialPtr nobody() {
   return std::make_shared<rpc::Credential>("", 0, 0, std::vector<uint32_t>{});
@@ -123,7 +123,7 @@ Result<> take_mount(const void* result, void* into) {
   answer.handle.assign(ok.fhandle.fhandle3_val, ok.fhandle.fhandle3_len);
   const auto& flavors = ok.auth_flavors;
   answer.sys = flavors.auth_flavors_len == 0;
-  // Who lists AUTH_NONE does not look at credentials: any will do, as for Linux' client.
+  // A server that lists AUTH_NONE ignores credentials, so AUTH_SYS works, as for Linux' client.
   for (u_int i = 0; i < flavors.auth_flavors_len; ++i) {
     const auto flavor = static_cast<uint32_t>(flavors.auth_flavors_val[i]);
     answer.sys = answer.sys || flavor == kAuthSys || flavor == kAuthNone;
@@ -148,7 +148,7 @@ Result<> take_nothing(const void*, void*) {
   return {};
 }
 
-// RFC 1813 appendix I, section 5.1.5: the numbers are NFSv3's, and errno's but for three.
+// RFC 1813 appendix I, section 5.1.5: the numbers are those of NFSv3. All but three are also errno values.
 int mount_errno(int status) {
   switch (status) {
     case MNT3ERR_NAMETOOLONG: return ENAMETOOLONG;
@@ -163,7 +163,7 @@ int mount_errno(int status) {
 Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t program, uint32_t version) {
   server.set_port(kPortmapperPort);
   PortQuestion question{program, version};
-  // Version 2 knows IPv4 only.
+  // Version 2 supports only IPv4.
   char netid[] = "tcp6", empty[] = "";
   question.mapping = {program, version, netid, empty, empty};
   uint16_t port = 0;

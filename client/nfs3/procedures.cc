@@ -15,12 +15,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As the kernel's client: how long a server that says JUKEBOX is given.
+// The pause after NFS3ERR_JUKEBOX, as in the kernel's client, and how often it checks for cancellation.
 constexpr Duration kJukeboxPause = 5s, kLookAround = 100ms;
-// RPC and NFS headers with a file handle, roughly: for statistics.
+// Approximate sizes of the RPC and NFS headers with a file handle, for statistics.
 constexpr size_t kCallBytes = 160, kReplyBytes = 180;
 
-// `Function`: the library's rpc_nfs3_..._async. `args` and `answer` live in the caller's frame.
+// `Function`: the library's rpc_nfs3_..._async. `args` and `answer` are in the caller's frame.
 template <auto Function, class Args, class Res, class Out>
 RawCall raw_call(Procedures::Caller caller, Args& args, Out& answer) {
   RawCall call;
@@ -112,7 +112,7 @@ Task<Result<>> Procedures::null(Credential credential) {
   co_return co_await run(Procedure::kNull, std::move(call), nullptr, 0, 0);
 }
 
-// The rest are alike: arguments into the library's structure, the call, the answer.
+// The rest are alike: arguments into the library's structure, the call, the reply.
 #define NFSRDMA_NFS3_RUN(who, proc, function, NAME, sent, received)                         \
   RawCall call = raw_call<function, NAME##3args, NAME##3res>(std::move(who), args, answer); \
   NFSRDMA_CO_TRY(co_await run(Procedure::proc, std::move(call), &answer, sent, received));  \
@@ -214,7 +214,7 @@ Task<Result<ObjectAnswer>> Procedures::mknod(Caller caller, std::string director
     case S_IFCHR:
     case S_IFBLK:
       args.what.type = S_ISCHR(mode) ? NF3CHR : NF3BLK;
-      what.chr_device = {attributes, {major, minor}};  // the same place as blk_device
+      what.chr_device = {attributes, {major, minor}};  // same place as blk_device
       break;
     case S_IFSOCK:
       args.what.type = NF3SOCK;

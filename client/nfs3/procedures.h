@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Procedures: NFSv3's procedures as coroutines, on the connection of the loop they are called on.
+// Procedures: NFSv3's procedures as coroutines, on the connection of the calling loop.
 //
-// An answer with an NFS error is an answer: `status` says so, and its attributes count. The Result is an
-// error only when there is no answer to be had (RpcClient). JUKEBOX ("later", RFC 1813 section 2.6) is waited
-// out here, as long as it takes. Each method counts what it did.
+// A reply with an NFS error is not an error of the Result: `status` has it, and the reply's attributes are
+// valid. The Result is an error only if there is no reply (RpcClient). After NFS3ERR_JUKEBOX ("later", RFC
+// 1813 section 2.6) the call is repeated until another status arrives. Each method counts its calls.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ namespace nfsrdma::nfs3 {
 class Procedures {
  public:
   using Credential = rpc::CredentialPtr;
-  // Of what changes names or attributes: once nobody waits for it any more it is not sent, nor again (EINTR),
-  // because what its caller does next must not be undone by it. The flag outlives the call; null: never.
+  // The caller of a change of names or attributes. If nobody waits for the change any more, it is not sent,
+  // or not sent again (EINTR), because it could undo what the caller does next. The flag outlives the call;
+  // null: never cancelled.
   struct Caller {
-    // NOLINTNEXTLINE(google-explicit-constructor): without a flag, one who waits
+    // NOLINTNEXTLINE(google-explicit-constructor): a credential alone is a caller that always waits
     Caller(Credential who, const std::atomic<bool>* gone = nullptr)
         : credential(std::move(who)), abandoned(gone) {}
     Credential credential;
@@ -37,18 +38,18 @@ class Procedures {
   Task<Result<ObjectAnswer>> lookup(Credential credential, std::string directory, std::string name);
   Task<Result<AccessAnswer>> access(Credential credential, std::string handle, uint32_t wanted);
   Task<Result<ReadlinkAnswer>> readlink(Credential credential, std::string handle);
-  // At most destination.size() bytes, copied there.
+  // Copies at most destination.size() bytes there.
   Task<Result<ReadAnswer>> read(Credential credential, std::string handle, uint64_t offset,
                                 Slice destination);
   Task<Result<WriteAnswer>> write(Credential credential, std::string handle, uint64_t offset, Slice data,
                                   uint32_t stable);
-  // With `exclusive` the verifier alone, else GUARDED with `mode`.
+  // With `exclusive`: EXCLUSIVE, which carries only the verifier. Else GUARDED with `mode`.
   Task<Result<ObjectAnswer>> create(Caller caller, std::string directory, std::string name,
                                     std::optional<uint64_t> exclusive, uint32_t mode);
   Task<Result<ObjectAnswer>> mkdir(Caller caller, std::string directory, std::string name, uint32_t mode);
   Task<Result<ObjectAnswer>> symlink(Caller caller, std::string directory, std::string name,
                                      std::string target);
-  // `mode` with its type.
+  // `mode` includes the file type.
   Task<Result<ObjectAnswer>> mknod(Caller caller, std::string directory, std::string name, uint32_t mode,
                                    uint32_t major, uint32_t minor);
   Task<Result<ChangeAnswer>> remove(Caller caller, std::string directory, std::string name,
@@ -67,7 +68,7 @@ class Procedures {
   std::vector<client::OperationStatistics> counters() const { return counters_.snapshot(); }
 
  private:
-  // Calls until the answer is another than JUKEBOX, or nobody waits for it.
+  // Repeats the call while the status is JUKEBOX and somebody waits for it.
   Task<Result<>> run(Procedure procedure, RawCall call, Answer* answer, size_t sent, size_t received);
 
   std::vector<std::unique_ptr<RpcClient>>& clients_;

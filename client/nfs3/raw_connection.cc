@@ -17,13 +17,13 @@
 namespace nfsrdma::nfs3 {
 namespace {
 
-// The call an RPC context's callback is about, and whose it is.
+// The tag of a library callback: the call, and its connection.
 struct Tag {
   RawConnection* connection;
   RawCall* call;
 };
 
-// The library tells errors in words only.
+// The library reports errors only as text.
 Error transport_error(std::string_view text) {
   Error e = system_error(EIO, "connect", std::string(text));
   for (const int known : {ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, ECONNRESET, EADDRNOTAVAIL}) {
@@ -72,13 +72,13 @@ Task<Result<>> RawConnection::connect(tcp::Endpoint server, Duration limit) {
   rpc_ = rpc_init_context();
   if (rpc_ == nullptr) co_return fail(system_error(ENOMEM, "connect"));
   connecting_ = std::make_unique<Completion<Result<>>>();
-  // The address is numeric: nothing is looked up, so nothing waits.
+  // The address is numeric, so the library does no blocking name lookup.
   if (rpc_connect_async(rpc_, to->host.c_str(), to->port, on_connect, this) != 0) {
     Error error = transport_error(library_error(rpc_));
     destroy();
     co_return fail(std::move(error));
   }
-  // A request must not wait for the acknowledgement of the one before.
+  // A request must not wait for the acknowledgement of the previous one.
   const int fd = rpc_get_fd(rpc_), on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -115,7 +115,7 @@ void RawConnection::on_connect(rpc_context* rpc, int status, void* data, void* t
   self.end_connecting(std::move(done));
 }
 
-// The library is on the stack: whoever waits goes on later.
+// The library is on the stack, so the waiting coroutine resumes later.
 void RawConnection::end_connecting(Result<> done) {
   loop_.post([self = shared_from_this(), done = std::move(done)]() mutable {
     if (const auto waiting = std::exchange(self->connecting_, nullptr)) waiting->set(std::move(done));
@@ -141,10 +141,10 @@ bool RawConnection::set_credential(const rpc::CredentialPtr& credential) {
   if (credential_ && std::ranges::equal(credential->encoded(), credential_->encoded())) return true;
   std::vector<uint32_t> groups = credential->groups();
   static const std::string machine = client::machine_name();
-  // The library encodes the credential into a call when it is given the call, and frees the one before.
+  // The library encodes the credential when it takes a call, and frees the previous credential.
   AUTH* auth = libnfs_authunix_create(machine.c_str(), credential->uid(), credential->gid(),
                                       static_cast<uint32_t>(groups.size()), groups.data());
-  if (auth == nullptr) return false;  // not under somebody else's
+  if (auth == nullptr) return false;  // the call must not use another user's credential
   rpc_set_auth(rpc_, auth);
   credential_ = credential;
   return true;
@@ -177,7 +177,7 @@ int RawConnection::call_library(int events) {
 void RawConnection::flush() {
   if (rpc_ == nullptr || writing_) return;
   const int rc = call_library(POLLOUT);
-  // Who calls does not expect its call to end in here.
+  // The caller does not expect its call to end during this call.
   if (rc != 0) {
     return loop_.post([self = shared_from_this(), why = library_error(rpc_)] {
       if (self->rpc_ != nullptr) self->lost(why);
@@ -220,7 +220,7 @@ void RawConnection::service(int events) {
 void RawConnection::deliver() {
   if (ended_.empty()) return;
   const auto self = shared_from_this();
-  // What is called for meanwhile leaves together.
+  // Calls made by these hooks are sent together.
   delivering_ = true;
   while (!ended_.empty()) {
     std::vector<Ended> ended = std::exchange(ended_, {});
@@ -234,13 +234,13 @@ void RawConnection::destroy() {
   if (rpc_ == nullptr) return;
   connected_ = false;
   going_ = true;
-  if (descriptor_.is_open()) descriptor_.release();  // the library closes it
+  if (descriptor_.is_open()) descriptor_.release();  // the library closes the descriptor
   rpc_destroy_context(std::exchange(rpc_, nullptr));
 }
 
 void RawConnection::lost(std::string why) {
   const auto self = shared_from_this();
-  // What the library ended on its way out was not answered.
+  // Calls that the library failed while it closed the connection have no reply.
   for (Ended& e : ended_) {
     if (e.end == RawEnd::kRefused) e.end = RawEnd::kLost;
   }

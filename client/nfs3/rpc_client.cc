@@ -141,7 +141,7 @@ void RpcClient::ended(RawCall& call, RawEnd end, std::string text) {
   Pending& p = *found->second;
   sent_.erase(found);
   p.on_connection = false;
-  if (end == RawEnd::kLost) return;  // sent again by reconnect()
+  if (end == RawEnd::kLost) return;  // reconnect() sends it again
   const TimePoint now = Clock::now();
   answered_ = true;
   health_.bytes(now);
@@ -204,7 +204,7 @@ Task<> RpcClient::reconnect(Duration wait) {
     }
     hooks_.on_reconnected();
     end_abandoned();
-    // Replies come later, from the loop: pending_ changes only then.
+    // send() does not change pending_: replies arrive later, from the loop.
     for (const auto& [serial, p] : pending_) {
       if (!connection_) break;
       if (!p->on_connection) send(*p);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// RpcClient: calls of one RPC program that survive lost connections. One per loop.
+// RpcClient: calls of one RPC program; they survive lost connections. One per loop.
 //
-// A call stays pending until its reply is in: after a loss it is sent again on the next connection, same XID,
-// in the order of making. NFSv3 has no sessions: whether the server executes it a second time is up to its
-// duplicate request cache (RFC 1813 section 4.5); Outcome.transmissions tells.
+// A call stays pending until its reply arrives. After a loss all pending calls are sent again on the next
+// connection, in their order and with the same XIDs. NFSv3 has no sessions: the server's duplicate request
+// cache decides whether a call is executed twice (RFC 1813 section 4.5). Outcome::transmissions says how
+// often it was sent.
 //
-// "Not responding" and giving up a silent connection follow nfs(5)'s timeo and retrans, as for NFSv4.1
-// (transport/rpc/health.h). Loop thread only, unless said otherwise.
+// The "not responding" message, and the end of a silent connection, follow nfs(5)'s timeo and retrans, as for
+// NFSv4.1 (transport/rpc/health.h). Loop thread only, unless noted.
 #pragma once
 
 #include <atomic>
@@ -29,26 +30,25 @@ namespace nfsrdma::nfs3 {
 class RpcClient {
  public:
   struct Hooks {
-    // Where the server is now, asked before every connection.
+    // The server's address; called before every connection.
     std::function<Task<Result<tcp::Endpoint>>(Loop&)> find_server;
-    // Connected again after a loss, before any call is sent again. The server may have restarted.
+    // Connected again after a loss; called before any call is sent again. The server may have restarted.
     std::function<void()> on_reconnected;
   };
   RpcClient(Loop& loop, const client::ClientOptions& options, Hooks hooks);
   ~RpcClient();
 
-  // One attempt. After the first success it reconnects by itself, for ever.
+  // Tries once. After the first success it reconnects by itself, without limit.
   Task<Result<>> start();
-  // `procedure`, `args`: of the library; see RawCall. Errors: kPermanent when the server or the library
-  // refused the call, kInterrupted after close(), and when it was to be sent, or sent again, and nobody waits
-  // for it any more.
+  // See RawCall. Errors: kPermanent if the server or the library rejected the call; kInterrupted after
+  // close(), or if nobody waits for the call any more when it would be sent or sent again.
   struct Outcome {
     Result<> result;
     unsigned transmissions = 0;
     Duration response{};
   };
   Task<Outcome> call(const char* op, RawCall call);
-  // Pending calls fail with kInterrupted. Returns when nothing of it runs any more.
+  // Pending calls fail with kInterrupted. Completes when its coroutines have ended.
   Task<> close();
 
   Loop& loop() { return loop_; }
@@ -77,14 +77,14 @@ class RpcClient {
   log::Throttle losses_;
   Timer pause_, check_;
   std::shared_ptr<RawConnection> connection_;
-  std::map<uint32_t, Pending*> pending_;  // by serial: in the order of making
+  std::map<uint32_t, Pending*> pending_;  // by serial number, so in order of creation
   std::map<RawCall*, Pending*> sent_;
   uint32_t next_serial_ = 0;
   uint32_t next_xid_;
   TimePoint ready_since_{};
-  bool answered_ = false;  // by the present connection
+  bool answered_ = false;  // the present connection brought a reply
   bool started_ = false;
-  bool idle_ = false;  // nothing is outstanding, and nobody looks
+  bool idle_ = false;  // no call is pending, and watch() sleeps
   bool reconnecting_ = false, watching_ = false;
   std::atomic<bool> closing_{false}, responding_{true};
   WaitQueue stopped_;

@@ -16,7 +16,7 @@ struct StatusRow {
   uint32_t status;
   int errnum;
 };
-// RFC 1813 section 2.6. What is not here, and what has no errno of its own, is EIO.
+// RFC 1813 section 2.6. Every other status is EIO, also those without an errno of their own.
 constexpr StatusRow kRows[] = {
     {1, EPERM},           // NFS3ERR_PERM
     {2, ENOENT},          // NFS3ERR_NOENT

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NFSv3's procedures ask and answer (RFC 1813 section 3.3), in the client's own types: nothing of the
-// library's is seen outside of its callbacks, and nothing here refers to its memory.
+// Arguments and results of NFSv3's procedures (RFC 1813 section 3.3), in the client's own types. The
+// library's types are used only in its callbacks, and nothing here refers to its memory.
 //
-// Attributes.change, which NFSv3 does not have, is ctime in nanoseconds: it moves with every change of a file
-// or directory, as fast as the server's clock ticks (RFC 1813 section 4.8; docs/conformance/nfsv3.md has the
-// limit).
+// NFSv3 has no change attribute. Attributes.change is ctime in nanoseconds: it moves with every change of a
+// file or directory, at the resolution of the server's clock (RFC 1813 section 4.8; docs/conformance/nfsv3.md
+// has the limit).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace nfsrdma::nfs3 {
 
-// nfsstat3, RFC 1813 section 2.6. Those below 10000, and their names, are NFSv4's too.
+// nfsstat3, RFC 1813 section 2.6. The values below 10000, and their names, are also NFSv4's.
 enum Status : uint32_t {
   NFS3_OK_ = 0,
   NFS3ERR_NOENT_ = 2,
@@ -30,7 +30,7 @@ enum Status : uint32_t {
   NFS3ERR_JUKEBOX_ = 10008,
 };
 
-// What the application sees, as the kernel's client has it.
+// The error that the application gets, as from the kernel's client.
 Error nfs3_error(uint32_t status, const char* op);
 
 enum class Procedure : uint8_t {
@@ -60,7 +60,7 @@ enum class Procedure : uint8_t {
 std::string procedure_name(uint32_t procedure);
 
 struct FileAttributes {
-  client::Attributes attributes;  // ino: the fileid as it is
+  client::Attributes attributes;  // ino: the fileid, unchanged
   uint64_t fsid = 0;
 };
 using PostAttributes = std::optional<FileAttributes>;  // post_op_attr
@@ -70,10 +70,10 @@ struct Wcc {
   PostAttributes after;
 };
 
-// What every answer has. Attributes come with errors too.
+// Every reply has these. Replies with an error have attributes, too.
 struct Answer {
   uint32_t status = 0;
-  bool repeated = false;  // the call was sent more than once: it may have been executed more than once
+  bool repeated = false;  // sent more than once, so perhaps executed more than once
 };
 struct AttributesAnswer : Answer {  // GETATTR
   FileAttributes object;
@@ -82,7 +82,7 @@ struct ChangeAnswer : Answer {  // SETATTR, REMOVE, RMDIR
   Wcc wcc;
 };
 struct ObjectAnswer : Answer {  // LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD
-  std::string handle;           // empty: the server did not say
+  std::string handle;           // empty: not in the reply
   PostAttributes object;
   Wcc directory;  // LOOKUP: only `after`
 };
@@ -95,7 +95,7 @@ struct ReadlinkAnswer : Answer {
   std::string target;
 };
 struct ReadAnswer : Answer {
-  MutableBytes destination;  // in: where the data goes
+  MutableBytes destination;  // input: where the data goes
   PostAttributes object;
   size_t count = 0;
   bool eof = false;
@@ -119,7 +119,7 @@ struct ReaddirAnswer : Answer {
   struct Item {
     uint64_t fileid = 0, cookie = 0;
     std::string name;
-    PostAttributes object;  // READDIRPLUS, if the server says
+    PostAttributes object;  // READDIRPLUS, if in the reply
     std::string handle;
   };
   std::vector<Item> entries;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delegations as the file system uses them (RFC 8881 sections 10.4, 18.6, 20.1, 20.2): asked for with OPEN,
-// kept with the file, and given back.
+// Delegations (RFC 8881 sections 10.4, 18.6, 20.1, 20.2): requested with OPEN, kept with the file, and
+// returned.
 //
-// While one is held, opens that it covers are answered here, files stay open on the server when their last
-// descriptor is closed, and attributes and names are believed without the clock (AttributeCache::promise). It
-// goes back when the server recalls it, when there are too many, when the file is removed or, being for
-// reading, opened to be written, and at the end of the mount. What a return takes is done by a few coroutines
-// of their own, so that thousands of recalls at once are no more than a queue.
+// While a delegation is held, opens that it covers are not sent. Files stay open on the server after the last
+// close of a descriptor. Attributes and names are valid whatever the clock says (AttributeCache::promise).
+// The delegation is returned when the server recalls it, when there are too many, when the file is removed,
+// when a file with a read delegation is opened for writing, and at unmount. At most kMostReturns coroutines
+// do the queued returns, so thousands of recalls at once only make a long queue.
 #include <algorithm>
 
 #include "client/nfs4/nfs4_filesystem.h"
@@ -15,16 +15,16 @@
 namespace nfsrdma::client {
 namespace {
 
-// Returns at once; each may write data back first.
+// The limit of concurrent returns; each may first write data back.
 constexpr unsigned kMostReturns = 16;
-// For how long at a time the kernel believes attributes that are promised: where telling it otherwise crosses
-// an answer that is on its way, it is wrong no longer than nfs(5) lets it be.
+// The shortest time for which the kernel may cache promised attributes. If an invalidation crosses a reply
+// that is on its way to the kernel, the kernel's attributes are wrong for no longer than nfs(5) allows.
 constexpr Duration kShortestPromise = std::chrono::seconds(1);
 
-// For pages of the kernel, by a return that others have kept waiting.
+// The least time for the kernel to drop pages, when a return has waited behind others.
 constexpr Duration kLeastWait = std::chrono::milliseconds(20);
 
-// What the ACE of the delegation lets everybody do without asking ACCESS (section 18.16.3).
+// The rights that the delegation's ACE gives everybody, for which no ACCESS is needed (section 18.16.3).
 uint32_t granted_to_everyone(const nfs4::nfsace4& ace) {
   if (ace.type != nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE || ace.who != "EVERYONE@") return 0;
   uint32_t access = 0;
@@ -112,7 +112,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
       }
     }
     if (asked) break;
-    // One question now, and none for the next open.
+    // One ACCESS now; the next opens need none.
     const Result<uint32_t> answer = co_await ask_access(ctx, node, kEveryAccess);
     if (!answer) break;
   }
@@ -141,7 +141,7 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
   for (;;) {
     std::unique_lock lock(n.mutex);
     if (file->delegation != delegation) {
-      // It may have come again meanwhile (comes_again()): that is what was asked for.
+      // The server may have granted it again meanwhile (comes_again()): then that one is returned.
       const DelegationRef& now = file->delegation;
       if (!now || now->epoch != delegation->epoch || !now->stateid.same_state(delegation->stateid)) break;
       delegation = now;
@@ -154,26 +154,27 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
       });
       delegation->phase = Delegation::Phase::kReturning;
       n.attributes.promise({});
-      // Whoever wants it back is about to change the file.
+      // The client that caused the recall is about to change the file.
       n.attributes.expire(nodes_.next_start());
       break;
     }
     if (why == Why::kAskedFor) break;
-    co_await file->delegation_ended.wait(lock);  // somebody else returns it
+    co_await file->delegation_ended.wait(lock);  // another coroutine returns it
   }
   if (first) {
     delegations_.leaving(delegation);
     kernel_.invalidate_attributes(node);
-    // What was written through a mapping is the kernel's until it is told to let go of it. And who reads on
-    // through a descriptor or a mapping asks for nothing while the kernel has the pages: they go before
-    // somebody else may change them.
+    // The kernel keeps data that was written through a mapping until it is told to drop the pages. And a
+    // reader with a descriptor or a mapping sends no request while the kernel has the pages. So the pages are
+    // dropped before another client may change the file.
     const bool drop = (delegation->write && writers) || (why == Why::kAskedFor && opened);
     if (drop && writers && !delegation->write) {
-      // Stores may wait in the kernel for a SETATTR of ours, and that for this return.
+      // No wait here: the kernel may hold back such writes until a SETATTR of ours ends, and that waits for
+      // this return.
       invalidate_data(node);
     } else if (drop && !stopping_) {
-      // Of thousands that are recalled at once all pages are waited for together. What was stored through a
-      // mapping takes time to be written, and the server takes its delegation away after a lease.
+      // When thousands are recalled at once, all their pages share this time. Data written through a mapping
+      // takes longer to write back. The server revokes a delegation that is not returned within a lease.
       const Duration whole = Duration(session_.lease()) * (writers ? 3 : 1) / 4;
       auto dropping = drop_data_within(node, std::max(whole - (Clock::now() - asked), kLeastWait));
       co_await std::move(dropping);
@@ -181,14 +182,14 @@ Task<> Nfs4Filesystem::give_back(DelegationRef delegation, Why why, TimePoint as
     if (delegation->write) co_await write_back(node, file);
     auto returning = states_.give_back(node, file, delegation, purpose);
     co_await std::move(returning);
-    // Who has read on meanwhile has filled pages that are nobody's promise any more.
+    // Readers have meanwhile filled pages that no promise covers any more.
     if (why == Why::kAskedFor && opened && !stopping_) invalidate_data(node);
   }
   states_.unpin_file(n);
 }
 
-// Pages that wait for a READ which the server does not answer must not hold up a return until the lease is
-// over: they are let go when it is answered.
+// Pages may wait for a READ that the server does not answer. They must not delay a return until the lease
+// ends: they are dropped when the READ is answered.
 Task<> Nfs4Filesystem::drop_data_within(NodeRef node, Duration most) {
   auto drop = std::make_shared<Dropping>(*Loop::current());
   Loop::current()->spawn(drop_and_tell(std::move(node), drop));
@@ -238,7 +239,7 @@ void Nfs4Filesystem::recalled(DelegationRef delegation) {
 void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
                                       uint64_t begun) {
   if (stopping_) return;
-  if (unknown_returning_.fetch_add(1) >= kMostReturns) {  // the server asks again
+  if (unknown_returning_.fetch_add(1) >= kMostReturns) {  // the server recalls it again
     unknown_returning_.fetch_sub(1);
     return;
   }
@@ -248,7 +249,8 @@ void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::state
       std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch()), begun));
 }
 
-// Not before every OPEN that may bring it is answered and booked: then it is known, or its answer was lost.
+// Waits until every OPEN that may have brought the delegation is answered and booked. Then the delegation is
+// known, or its reply was lost.
 Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation, uint64_t begun) {
   while (!stopping_ && delegations_.being_asked_for(begun)) co_await Loop::current()->sleep(kLeastWait);
   Delegations::Found found = delegations_.find(delegation->fh, delegation->stateid);
@@ -262,7 +264,7 @@ Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation, uint64_t begun) 
 }
 
 Task<> Nfs4Filesystem::give_back_everything() {
-  // Again for one that a restart of the server has replaced meanwhile.
+  // Repeated, because a server restart may replace a delegation meanwhile.
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<DelegationRef> all = delegations_.all();
     for (const DelegationRef& delegation : all) give_back_soon(delegation);
@@ -277,7 +279,8 @@ Task<> Nfs4Filesystem::give_back_everything() {
 
 void Nfs4Filesystem::delegation_ended(NodeRef node) {
   // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
-  // depends are no longer guaranteed." An open asks by itself; who has it open would go on without asking.
+  // depends are no longer guaranteed." The next open asks the server anyway. But users that have the file
+  // open would not ask.
   expire(node);
   bool opened = false;
   {
@@ -294,7 +297,7 @@ std::optional<DelegationHolder::Known> Nfs4Filesystem::delegated_attributes(cons
   if (!node) return std::nullopt;
   Nfs4Node& n = nfs4_node(node);
   std::lock_guard lock(n.mutex);
-  // What came with it may still be on its way into the cache.
+  // The attributes that came with the delegation may not be booked yet.
   if (!delegation.change) return std::nullopt;
   Known answer{.size = n.attributes.get().size, .change = *delegation.change};
   if (!n.file) return answer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names: LOOKUP, CREATE, LINK, READLINK and the name cache (RFC 8881 sections 10.8, 18.4, 18.9, 18.13,
-// 18.24-18.26).
+// 18.24).
 //
 // A cached name is valid while its directory's attributes are fresh and the directory has the change
 // attribute under which the name was learnt. Our own changes bring the directory's new attributes in the same

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nfs4Filesystem: the NFSv4.1 client behind client::Filesystem, one per mount.
 //
-// Owns the session, the node table and the state manager; the loops and the buffer pool are the caller's and
-// outlive it. What is not about the wire is CachingFilesystem's. Its methods are spread over fs_*.cc by
-// subject. Every method runs on its caller's loop; what they share is in Nfs4Node (its mutex), FileState and
-// the caches. One COMPOUND per action wherever the protocol allows.
+// Owns the session, the node table and the state manager. The caller owns the loops and the buffer pool,
+// which outlive it. CachingFilesystem has everything that does not depend on the NFS version. The methods are
+// in fs_*.cc, by subject. A method runs on its caller's loop. Methods share state in Nfs4Node (guarded by its
+// mutex), in FileState and in the caches. Each action is one COMPOUND where the protocol allows it.
 #pragma once
 
 #include <atomic>
@@ -58,19 +58,21 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
 
  private:
   // --- fs_attributes.cc ---
-  // With owners mapped.
+  // Converts fattr4 and maps the owners.
   Task<Attributes> to_booked(nfs4::fattr4 from, uint32_t export_index);
-  // As book(), from the wire.
+  // As book(), for attributes from the wire.
   Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
                    std::optional<uint64_t> before = {});
-  // In front of an operation of ours: asks what the file is before it, unless a promise says that nobody else
-  // changes it. take_change_before() of the same `asked`; an error is the COMPOUND's.
+  // Before an operation of ours: requests the change attribute, unless a promise says that nobody else
+  // changes the file. Sets `asked`, which take_change_before() needs. If the GETATTR fails, so does the
+  // COMPOUND.
   void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const;
-  // Of the operation, begun at `order`: where it was not asked, and the promise is over by now, or was void,
-  // somebody else may have been there, too.
+  // The Cause for an operation of ours that began at `order`. If the change attribute was not requested, it
+  // is kOwn only if a promise covers the whole operation; else another client may have changed the file, too.
   Cause cause_of_own(const NodeRef& node, uint64_t order, bool asked) const;
   static Result<std::optional<uint64_t>> take_change_before(CompoundReply& reply, bool asked);
-  // Of PUTFH, that, and an operation of ours: the operation's result, or what went wrong first.
+  // For a COMPOUND of PUTFH, ask_change_before() and one operation: the operation's result, or the first
+  // error.
   template <class Res>
   static Result<Res> take_own(Result<CompoundReply>& reply, bool asked, std::optional<uint64_t>& before) {
     if (!reply) return fail(std::move(reply.error()));
@@ -80,51 +82,53 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
     before = *change;
     return reply->take<Res>();
   }
-  // As lookup() answers it: the Node of `fh` with `from` booked.
+  // The result of a lookup: the Node of `fh`, with the attributes `from` booked.
   Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
   Task<> ask_who_searches(RequestContext ctx, NodeRef directory) override;
-  // The answer to GETATTR of kDirectoryAcl.
+  // Takes the reply to GETATTR of kDirectoryAcl.
   void take_acl(CompoundReply& reply, const NodeRef& directory);
 
   // --- fs_setattr.cc ---
-  // SETATTR in one COMPOUND with what is to be written before it. Nothing: it is still to be sent, also where
-  // there was one such COMPOUND.
+  // SETATTR in one COMPOUND with the data that must be written before it. Nothing: the SETATTR is still to be
+  // sent, even if such a COMPOUND was sent.
   Task<std::optional<Result<AttributesReply>>> set_with_data(RequestContext ctx, NodeRef node,
                                                              std::shared_ptr<FileState> file,
                                                              nfs4::SETATTR4args args);
 
   // --- fs_names.cc, fs_remove.cc ---
-  // Behind what made the current filehandle's object: the directory's attributes, and ACCESS of the object.
-  // ACCESS comes last, where it can spoil nothing, and is left out where the server takes few
-  // operations.
+  // After an operation that created the current filehandle's object: requests the directory's attributes, and
+  // ACCESS of the object. ACCESS comes last, so its error does no harm. It is left out if the session allows
+  // too few operations.
   void ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
   static Result<nfs4::GETATTR4res> take_directory_of_made(CompoundReply& reply);
-  // Books ACCESS of `node`, if it comes next; `change` came before it.
+  // Books ACCESS of `node`, if its result comes next. `change`: the change attribute before it.
   void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
                            uint64_t change);
-  // book_own_change() by change_info4, with attributes asked for afterwards (an error: none).
+  // book_own_change() with change_info4 and the attributes after it (an error: none).
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
                                      Result<nfs4::GETATTR4res> after, uint64_t order);
   Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
   Task<Result<Entry>> create_object(RequestContext ctx, NodeRef directory, std::string name,
                                     nfs4::createtype4 type, uint32_t mode);
-  // What a CREATE asked for, and the directory's ctime when it did.
+  // The arguments of a CREATE, and the directory's ctime when it was sent.
   struct Wanted {
     nfs4::createtype4 type;
     uint32_t mode = 0;
     timespec since{};
   };
-  // The server says EXIST, and may have executed our own request before it lost its memory of it.
+  // CREATE failed with EXIST, but the server may have executed our own request before it lost its reply
+  // cache.
   Task<Result<Entry>> maybe_own_object(RequestContext ctx, NodeRef directory, std::string name, Wanted wanted,
                                        Error error);
-  // Whom the server makes the owner of what a user makes: another one where it squashes that user.
+  // Server-side owner of new objects, if the server squashes the user `uid` to another one.
   void note_owner(uint32_t uid, uint32_t owner);
   uint32_t owner_of_new(uint32_t uid) const;
-  // A request that takes `victim` its name, of so many operations. What nobody here has open shall not stay
-  // open on the server, for the delegation's sake or for others' CLOSEs: it could not be told of by its
-  // handle any more. So that ends before it, in the same COMPOUND where it can.
+  // Runs a request that removes `victim`'s name; `operations` is the number of its operations. If nobody here
+  // has the file open, it must not stay open on the server (for a delegation, or because its CLOSE waits for
+  // others): after the removal the server may reject its handle. So DELEGRETURN and CLOSE come first, in the
+  // same COMPOUND if possible.
   Task<Result<CompoundReply>> run_without(NodeRef victim, Request request, uint32_t operations);
   Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                   bool is_directory) override;
@@ -132,12 +136,12 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                                   NodeRef to_directory, std::string to) override;
 
   // --- fs_open.cc ---
-  // Room for what is read with an OPEN; empty: nothing.
+  // Memory for data read with an OPEN; empty: do not read.
   Slice room_for_read_with_open(const NodeRef& node, int flags);
-  // The data's part of such an OPEN's answer, whose attributes had `change`.
+  // Takes READ's part of such a reply. `change`: the change attribute of its GETATTR.
   void take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
                            uint64_t epoch, uint32_t touched);
-  // CLOSE of a file that was opened by name, of which the same answer did not tell enough to use it.
+  // CLOSE of a file that was opened by name, if the reply lacks the handle or the attributes.
   Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
                        nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);
 
@@ -145,23 +149,26 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   bool wants_delegations() const;
   // OPEN4_SHARE_ACCESS_WANT_*.
   uint32_t delegation_wish() const;
-  // What an OPEN has brought, if it is kept; else it goes back at once. `epoch`: before that OPEN was sent.
+  // Takes the delegation from an OPEN's reply if it is to be kept; else returns it at once. `epoch`: before
+  // the OPEN was sent.
   DelegationRef take_delegation(FileState& file, const nfs4::OPEN4resok& opened,
                                 const rpc::CredentialPtr& credential, uint64_t epoch);
-  // The attributes that came with the delegation are booked; `order`: of that OPEN. Null: nothing.
+  // The delegation's promise begins; the attributes of its reply were booked. `order`: of the OPEN. A null
+  // `delegation` does nothing.
   void begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order);
-  // Nothing: it has to be an OPEN.
+  // Nothing: an OPEN must be sent.
   Task<std::optional<Result<OpenReply>>> open_under_delegation(RequestContext ctx, NodeRef node, int flags);
-  // Returns the file's delegation, if it has one; `read_only`: if that is for reading.
-  // `purpose`: as StateManager::give_back().
+  // Returns the file's delegation, if it has one. `read_only`: only a read delegation. `purpose`: see
+  // StateManager::give_back().
   Task<> end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose = nullptr);
-  // kAskedFor: somebody else is about to use the file, as far as is known. kOwnUse: what we do next asks for
-  // what it needs.
+  // kAskedFor: as far as we know, another client is about to use the file. kOwnUse: our own next operation
+  // needs the return.
   enum class Why : uint8_t { kAskedFor, kOwnUse };
-  // Returns when it has gone back, whoever returns it. `asked`: since when it is wanted back.
+  // Completes when the delegation is returned, by whichever coroutine. `asked`: since when the return is
+  // wanted.
   Task<> give_back(DelegationRef delegation, Why why, TimePoint asked,
                    StateManager::Purpose* purpose = nullptr);
-  // drop_data(), waited for no longer than `most`.
+  // drop_data() that is awaited for at most `most`.
   struct Dropping {
     explicit Dropping(Loop& loop) : timer(loop) {}
     Timer timer;
@@ -182,7 +189,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      Slice destination, ReadFor purpose) override;
-  // READ's result, and behind it the change attribute if the data is to be kept.
+  // Decodes READ's result, and after it the change attribute if the data is to be cached.
   static Result<ReadPiece> take_read(CompoundReply& reply, const Slice& destination, bool keeping);
   bool has_change_attributes() const override { return true; }
   bool may_read_ahead(unsigned under_way) const override;
@@ -195,42 +202,45 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   void locks_lost(NodeRef node) override;
 
   // --- fs_locks.cc ---
-  // What the kernel's messages of before this moment brought about, on all loops, has begun.
+  // Completes when every loop has started all requests that the kernel sent before this call.
   Task<> hear_other_loops();
-  // The lock-owner that the kernel names so, made if there is none. `of_description`: of the file's own.
+  // The current lock-owner of the kernel's name `locker`; creates it if there is none. `of_description`: only
+  // an owner of this open file description.
   Task<LockUse> use_owner(OpenFileRef file, std::string locker, bool of_description);
-  // Closed: the lock-owner `locker`, or (null) those that have asked through `file` alone. At once, so that
-  // nobody takes them for the next ones of their names; gives those that may hold something.
+  // On close: ends the lock-owner `locker`, or (null) those that were used through `file` alone. It does so
+  // at once, so that they are not mistaken for later owners of the same name. Returns those that may hold a
+  // lock.
   std::vector<LockUse> end_owners(Nfs4File& file, const std::string* locker);
   struct LockHolder {
     Lock lock;          // kUnlock: none
-    std::string owner;  // its lock_owner4, if it is ours
-    bool ours = false;  // of this mount
+    std::string owner;  // its lock_owner4, if it is of this mount
+    bool ours = false;  // the holder is of this mount
   };
   Task<Result<LockHolder>> find_lock_holder(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock);
   Task<Result<>> lock_owner_request(RequestContext ctx, OpenFileRef file, const LockUse& use, Lock lock,
                                     bool wait, LockWaits::Wait* waiting);
-  // The lock was granted: what it orders, and whether somebody still wants it; else EINTR, and what was held
-  // before is held again. The file's lock_mutex is held.
+  // The lock was granted: validates cached data, and checks whether the caller still waits. If not, it
+  // restores the earlier locks and fails with EINTR. The file's lock_mutex is held.
   Task<Result<>> keep_or_give_back(RequestContext ctx, OpenFileRef file, const LockUse& use, Lock lock,
                                    std::vector<LockRange> held_before);
-  // Nothing when it is granted, else whose lock is in the way. The file's lock_mutex is held.
+  // Nothing: granted. Else: the owner of the conflicting lock. The file's lock_mutex is held.
   Task<Result<std::optional<nfs4::lock_owner4>>> try_lock(OpenFileRef file, const LockUse& use, Lock lock,
                                                           bool waiting);
   Task<Result<>> unlock(OpenFileRef file, std::string locker, bool of_description, Lock lock);
-  // Of each of `owners`, behind the data that was written under the locks.
+  // Unlocks for each of `owners`, after the data written under the locks is on the server.
   Task<Result<>> drop_locks_of(OpenFileRef file, std::vector<LockUse> owners, Lock lock);
-  // The same of one, with the file's lock_mutex held and the data on the server.
+  // As drop_locks_of() for one owner. The file's lock_mutex is held, and the data is on the server.
   Task<Result<>> unlock_in_turn(OpenFileRef file, const LockUse& use, Lock lock);
-  // `owner` stays, because lock_mutex is held.
+  // lock_mutex keeps `owner` alive.
   Task<Result<>> unlock_at_server(Nfs4File& handle, OpenStateRef state, LockState& owner, Lock lock);
-  // The book; with the Node's mutex held.
+  // Updates the lock record. The Node's mutex is held.
   void note_unlocked(FileState& file, LockState& owner, const Lock& lock);
-  // Nobody else has what is given away here under the file's delegation.
+  // Checks that the delegation, under which locks are granted locally, was not revoked and its lock given to
+  // another client.
   Task<> confirm_local_locks(std::shared_ptr<FileState> file);
-  // FREE_STATEID (section 18.38) for lock-owners that hold nothing.
+  // FREE_STATEID (section 18.38) for lock-owners without locks.
   Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);
-  // Until a lock of the file is dropped here, or `longest` is over; false when cancelled.
+  // Completes when a lock of the file is released here, or after `longest`. Returns false if cancelled.
   Task<bool> wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file, Duration longest);
 
   // --- fs_directory.cc ---
@@ -238,30 +248,32 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                                              bool plus) override;
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
   nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
-  // The directory's GETATTR in front of READDIR, booked; gives its change attribute. `belief` gets its epoch.
+  // Books the directory's GETATTR that precedes READDIR, and returns its change attribute. Sets the epoch of
+  // `belief`.
   Task<Result<uint64_t>> take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief);
-  // READDIR's entries, from `cookie`.
+  // Takes READDIR's entries; the READDIR started at `cookie`.
   Task<Result<>> take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
                               NameBelief belief);
   Task<ListedEntry> listed_entry(NodeRef directory, nfs4::entry4 from, bool plus);
 
   // --- fs_mount.cc ---
   Task<Result<Entry>> walk_to_export();
-  // `error`, of the last of `names` on the way from `from` (null: the root of the server's name space; no
-  // names: of that itself), with what there is instead.
+  // Adds to `error` what would help the user: the exports or the security flavors of the server. `error`
+  // belongs to the last of `names` on the path from `from` (null: the root of the server's name space).
+  // Without names it belongs to `from` itself.
   Task<Error> explain(Error error, const nfs4::nfs_fh4* from, std::vector<std::string> names);
   Task<std::string> wanted_flavors(const nfs4::nfs_fh4* from, std::vector<std::string> names);
   Task<std::vector<std::string>> find_exports();
-  // A directory of the server's name space, by its path from the root: type and file system, and what is in
-  // it with the attributes `wanted`; none wanted: itself alone.
+  // A directory of the server's name space by its path from the root: its type and file system, and its
+  // entries with the attributes `wanted`. If none is wanted, no entries.
   struct Listed {
     nfs4::fattr4 own;
     std::vector<nfs4::entry4> entries;
   };
   Task<Result<Listed>> list_directory(std::vector<std::string> names, nfs4::bitmap4 wanted);
-  // Asks for the limits of the file system that the node is on.
+  // Fetches the limits of the node's file system.
   Task<Result<>> read_limits(NodeRef node);
-  // The same, for a node that was just looked up: once for each file system that is crossed into.
+  // The same for a node that was just looked up; once per file system below the mount's.
   Task<> learn_limits(NodeRef node);
   ExportLimits export_limits(const NodeRef& node) const;
   Limits limits_of(const NodeRef& node) const override;
@@ -273,7 +285,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   std::vector<NodeRef> files_in_use() const override { return states_.files(); }
 
   NodeTable nodes_;
-  // The server knows "the current stateid", so that READ can follow OPEN (RFC 8881 section 16.2.3.1.2).
+  // The server supports the current stateid, so READ can follow OPEN (RFC 8881 section 16.2.3.1.2).
   std::atomic<bool> reads_with_open_{true};
   Exports exports_;
   IdMap ids_;
@@ -284,14 +296,14 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
 
   ExportLimits root_limits_;  // fixed after mount()
   mutable std::mutex owners_mutex_;
-  std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): where they differ
+  std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): only users whose owner differs
   bool mounted_ = false;
   LockWaits lock_waits_;
-  std::atomic<uint64_t> lock_owners_{0};  // that there were
+  std::atomic<uint64_t> lock_owners_{0};  // number of lock-owners so far
 
   std::mutex returns_mutex_;                                 // guards the next two
-  std::deque<std::pair<DelegationRef, TimePoint>> returns_;  // since when each is wanted back
-  unsigned returning_ = 0;                                   // coroutines at it
+  std::deque<std::pair<DelegationRef, TimePoint>> returns_;  // with the time since when each return is wanted
+  unsigned returning_ = 0;                                   // running give_back_queued() coroutines
   std::atomic<unsigned> unknown_returning_{0};
 };
 
