@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ACCESS has answered, by user (RFC 8881 section 18.1).
+// The cache of ACCESS answers, by user (RFC 8881 section 18.1).
 #include "client/cache/access_cache.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ Attributes version(uint64_t change, uint64_t size = 0) {
   return a;
 }
 
-// To a request that was under way alone.
+// The reply to a request that overlapped no other.
 Update answer(AttributeCache& cache, const Attributes& a, uint64_t request, TimePoint now,
               AttributeCache::Limits limits) {
   return cache.update(a, request, request, now, limits);
@@ -78,8 +78,8 @@ TEST(AttributeCache, Change_FallsBackToTheMinimum) {
   EXPECT_EQ(cache.remaining(now + 1s), 3s);
 }
 
-// RFC 8881 section 5.8.1.4: the change attribute's value has no order a client may rely on between unordered
-// replies; to a younger request's answer it is simply different.
+// RFC 8881 section 5.8.1.4: a client may not rely on an order of change attributes between unordered replies.
+// In the reply to a younger request, a smaller value is simply another value.
 TEST(AttributeCache, SmallerChangeOfAYoungerRequest_IsAChange) {
   AttributeCache cache;
   answer(cache, version(100), 1, kStart, kRegular);
@@ -103,12 +103,12 @@ TEST(AttributeCache, AnswerToAnOlderRequestThatIsAhead_IsTaken) {
   EXPECT_EQ(answer(cache, version(8, 800), 9, kStart, kRegular), Update::kChanged);
   EXPECT_EQ(cache.get().size, 800u);
   EXPECT_FALSE(cache.fresh(kStart)) << "where change attributes do not grow it is the older one";
-  // It made nothing older than request 10 credible again.
+  // Request 9 is older than request 10, so its reply is still ignored.
   EXPECT_EQ(answer(cache, version(8, 1), 9, kStart, kRegular), Update::kIgnored);
 }
 
-// Two WRITEs: the server took the second one first, and its answer came last, without what the first one
-// wrote.
+// Two WRITEs: the server executed the second one first, and its reply came last. That reply lacks what the
+// first WRITE wrote.
 TEST(AttributeCache, YoungerRequestExecutedFirst_DoesNotBringItsOlderAttributesBack) {
   AttributeCache cache;
   cache.update(version(5, 0), 1, 2, kStart, kRegular);
@@ -120,7 +120,7 @@ TEST(AttributeCache, YoungerRequestExecutedFirst_DoesNotBringItsOlderAttributesB
   EXPECT_EQ(cache.get().size, 100u);
 }
 
-// nfs-ganesha's change attribute is a ctime, which the kernel counts in ticks of 4 ms.
+// nfs-ganesha's change attribute is a ctime, and the kernel updates ctimes in ticks of 4 ms.
 TEST(AttributeCache, OneChangeForTwoWrites_KeepsTheLargerSizeAndAsksAgain) {
   AttributeCache cache;
   cache.update(version(5, 0), 1, 2, kStart, kRegular);
@@ -130,7 +130,7 @@ TEST(AttributeCache, OneChangeForTwoWrites_KeepsTheLargerSizeAndAsksAgain) {
   EXPECT_FALSE(cache.fresh(kStart));
 }
 
-// Of the same tick: a truncation that was answered last, or an answer from before it was made longer.
+// Within one tick: either a truncation whose reply came last, or a reply from before the file grew.
 TEST(AttributeCache, OneChangeAndASmallerSize_IsDoubtful) {
   AttributeCache cache;
   cache.update(version(7, 100), 1, 2, kStart, kRegular);
@@ -143,8 +143,8 @@ TEST(AttributeCache, OneChangeAndASmallerSize_IsDoubtful) {
   EXPECT_FALSE(cache.doubtful());
 }
 
-// A WRITE made the file longer; a question that was executed before it and answered behind it is not
-// believed, although the WRITE's answer said nothing new but the size, or was not believed itself.
+// A WRITE made the file longer. A GETATTR that the server executed before it, and that is answered after it,
+// is not used. This also holds if the WRITE's reply brought only a new size, or was itself ignored.
 TEST(AttributeCache, AnsweredBehindAWriteThatItDidNotSee_IsNotBelieved) {
   for (const uint64_t change_of_write : {7u, 6u}) {
     AttributeCache cache;
@@ -168,7 +168,8 @@ TEST(AttributeCache, Expire_KeepsTheValuesButTrustsThemNoMore) {
   EXPECT_EQ(cache.get().size, 77u);
 }
 
-// A WRITE was executed before a REMOVE of the file's other name, and its answer came after it: 2 links.
+// The server executed a WRITE before the REMOVE of the file's other name, and its reply came later: it says 2
+// links.
 TEST(AttributeCache, AskedForBeforeItExpired_IsNotBelievedWhenItIsAnswered) {
   AttributeCache cache;
   cache.update(version(5), 1, 2, kStart, kRegular);
@@ -220,7 +221,7 @@ TEST(AttributeCache, Promised_OutlivesTheClock) {
   EXPECT_EQ(cache.remaining(kStart + 10h), 0s);
 }
 
-// What we have changed ourselves is asked for, promise or not.
+// Our own change makes the client fetch the attributes, also under a promise.
 TEST(AttributeCache, ExpiredUnderAPromise_IsAskedForAgain) {
   AttributeCache cache;
   cache.promise(60s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fattr4 to what an application sees, and back (RFC 8881 section 5).
+// Conversion of fattr4 to what an application sees, and back (RFC 8881 section 5).
 #include "client/nfs4/attributes.h"
 
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
   return reply.status();
 }
 
-// What a mount is told of recalls, and what it answers about its write delegations.
+// Records recalls, and answers for the attributes of write delegations, like a mount.
 struct Holder final : client::DelegationHolder {
   explicit Holder(client::Delegations& delegations) { delegations.attach(this); }
   void recalled(client::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
@@ -70,7 +70,7 @@ TEST(CallbackGetattr, OfAWriteDelegation_IsAnsweredWithSizeAndChange) {
   EXPECT_EQ(ask(bitmap4::of({FATTR4_CHANGE})).attrmask, bitmap4::of({FATTR4_CHANGE}));
 }
 
-// What the OPEN has brought is not booked yet: the server asks again.
+// The reply to the OPEN is not booked yet: the server must ask again.
 TEST(CallbackGetattr, OfWhatIsNotKnownYet_IsDelayed) {
   CallbackCaller caller;
   Holder holder(caller.delegations);
@@ -88,7 +88,8 @@ TEST(CallbackRecall, OfNoDelegation_IsABadHandle) {
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kOther}}), NFS4ERR_BADHANDLE);
 }
 
-// The answer says what the RFC wants; and the server, which believes that it is held, gets it back.
+// The client replies as the RFC demands. But the server believes that the client holds the delegation, so it
+// is also returned.
 TEST(CallbackRecall, OfNoDelegation_IsHandedOnToBeReturned) {
   CallbackCaller caller;
   Holder holder(caller.delegations);
@@ -135,8 +136,8 @@ TEST(CallbackRecall, ReturnedTwice_IsHarmless) {
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(1, 1), false, kFile}}), NFS4ERR_BADHANDLE);
 }
 
-// Section 20.6.3: "The server may recall specific types of objects", and the client chooses which: here,
-// those that were not used for longest.
+// Section 20.6.3: "The server may recall specific types of objects". The client chooses which objects: the
+// least recently used ones.
 TEST(CallbackRecallAny, ReturnsTheLeastRecentlyUsedOfTheTypesNamed) {
   CallbackCaller caller;
   Holder holder(caller.delegations);
@@ -179,7 +180,7 @@ TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
   CallbackCaller caller;
   const client::SlotTicket ticket = take_slot(caller);
   std::future<ByteVector> reply = start_on(*caller.loop, caller.server.serve(racing_recall(caller, ticket)));
-  // The reply comes in on the loop: it frees the slot, then its reader registers what it brought.
+  // The reply is processed on the loop: it frees the slot, then its reader registers the delegation.
   call_on(*caller.loop, [&] {
     caller.slots.release(ticket, client::SlotUse::kExecuted);
     caller.grant(kFile, stateid(1, 1));
@@ -189,7 +190,7 @@ TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
 }
 
 // "It is possible for server callbacks to arrive at the client before the reply from related fore channel
-// operations." Of a server that names no referring call the reply of any OPEN may be the one.
+// operations." If the server names no referring call, the reply may be that of any OPEN in progress.
 TEST(CallbackRecall, WithoutReferringCalls_WaitsForTheReplyOfAnOpenUnderWay) {
   CallbackCaller caller;
   const auto racing = [&] {
@@ -210,7 +211,7 @@ TEST(CallbackRecall, WithoutReferringCalls_WaitsForTheReplyOfAnOpenUnderWay) {
   EXPECT_EQ(CallbackCaller::read(reply.get()).status(), NFS4_OK);
 }
 
-// The same of CB_GETATTR, by whoever asks for the attributes of a file that has just been opened.
+// The same for CB_GETATTR, for a file that was just opened.
 TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
   CallbackCaller caller;
   const Holder holder(caller.delegations);
@@ -303,7 +304,7 @@ TEST(CallbackRecallSlot, LowerTarget_ShrinksTheForeChannel) {
   EXPECT_EQ(caller.slots.counts().target, 1u);
 }
 
-// It recalls; it does not grant.
+// CB_RECALL_SLOT only recalls slots; it grants none.
 TEST(CallbackRecallSlot, HigherTarget_GrowsNothing) {
   CallbackCaller caller;
   for (const uint32_t target : {15u, 16u, 1000u, 0xffffffffu}) {
@@ -330,7 +331,7 @@ TEST(CallbackNotifyLock, OfAFileWithWaiters_WakesThem) {
   client::nfs4_node(node).file = file;
   std::future<void> first = start_on(*caller.loop, wait_for_unlock(*file));
   std::future<void> second = start_on(*caller.loop, wait_for_unlock(*file));
-  call_on(*caller.loop, [] { return 0; });  // both wait now: the loop runs in order
+  call_on(*caller.loop, [] { return 0; });  // now both wait, because the loop runs tasks in order
   EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4_OK);
   first.get();
   second.get();
@@ -370,7 +371,7 @@ TEST(CallbackCompound, FirstError_EndsIt) {
   EXPECT_EQ(caller.server.count(), 1u);
 }
 
-// Four loops call at once, each in a slot of its own.
+// Four loops call at once, each in its own slot.
 TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
   constexpr unsigned kLoops = 4;
   constexpr unsigned kCalls = 200;

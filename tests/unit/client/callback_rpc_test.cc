@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back channel below its operations: RPC headers, credentials, the frame of a CB_COMPOUND, hostile bytes.
+// The back channel below its operations: RPC headers, credentials, CB_COMPOUND's header, hostile bytes.
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -137,14 +137,14 @@ TEST(CallbackRpc, OtherMinorVersion_WinsOverWhatFollows) {
   ByteVector args;
   xdr::Encoder x(args);
   x(uint32_t{0});  // tag
-  x(uint32_t{2});  // minor version; nothing behind it
+  x(uint32_t{2});  // minor version; nothing follows
   EXPECT_EQ(caller.send_arguments(args).status(), NFS4ERR_MINOR_VERS_MISMATCH);
 }
 
 TEST(CallbackRpc, CallbackIdent_IsIgnored) {
   CallbackCaller caller;
   CB_COMPOUND4args args = CallbackCaller::compound(caller.sequence());
-  args.callback_ident = 99;  // section 20 of RFC 7530: NFSv4.0's
+  args.callback_ident = 99;  // section 20 of RFC 7530: only NFSv4.0 uses it
   EXPECT_EQ(caller.send(args).status(), NFS4_OK);
 }
 
@@ -208,7 +208,7 @@ TEST(CallbackRpc, TrailingBytes_AreGarbageAndNothingIsExecuted) {
   bytes.resize(bytes.size() + 4);
   EXPECT_EQ(caller.send_arguments(bytes).header.accepted, rpc::GARBAGE_ARGS);
   EXPECT_EQ(caller.slots.counts().target, 16u);
-  // The slot's sequence ID is unused.
+  // The slot's sequence ID was not used up.
   EXPECT_EQ(caller.send(args).status(), NFS4_OK);
 }
 
@@ -231,7 +231,7 @@ TEST(CallbackRpc, NotACall_IsDropped) {
   EXPECT_TRUE(caller.send(reply).empty());
 }
 
-// Every operation there is, with something in each variable part.
+// One call of every operation, with data in each variable-length part.
 std::vector<nfs_cb_argop4> every_operation() {
   nfs_fh4 fh(as_const_bytes("filehandle"));
   CB_PUSH_DELEG4args push;

@@ -9,7 +9,7 @@ using namespace nfs4;  // NOLINT: statuses and operations
 
 constexpr uint32_t kSlots = 8;
 
-// As a reply to a request of now that has this target.
+// As the reply to a current request that carries this target.
 void grow(client::SlotTable& slots, uint32_t target) {
   const auto ticket = slots.try_acquire_upkeep();
   ASSERT_TRUE(ticket);
@@ -92,7 +92,7 @@ TEST(CallbackSequence, BeforeThereIsASession_IsBad) {
   client::NodeTable nodes;
   client::Delegations delegations;
   client::CallbackServer server(slots, nodes, delegations);
-  CB_SEQUENCE4args sequence;  // whose session ID of zeros is what a server without a session would guess
+  CB_SEQUENCE4args sequence;  // its session ID of zeros is what a server without a session would guess
   sequence.csa_sequenceid = 1;
   const ByteVector call =
       CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(sequence)));
@@ -173,7 +173,7 @@ TEST(CallbackSequence, Retry_IsAnsweredWithTheSameBytesAndNotExecuted) {
     EXPECT_EQ(load_be32(again.data()), 2u);
     store_be32(again.data(), 1);
     EXPECT_EQ(again, first);
-    // Any number of times.
+    // The same reply for any number of retries.
     EXPECT_EQ(caller.send(CallbackCaller::call({.xid = 1}, CallbackCaller::encode(args))), first);
   }
 }
@@ -236,7 +236,7 @@ TEST(CallbackSequence, MoreGrantedThanOffered_IsNotBelieved) {
   EXPECT_EQ(caller.send(CallbackCaller::compound(caller.sequence(kSlots))).status(), NFS4ERR_BADSLOT);
 }
 
-// A grant of no slots is a back channel that cannot be used.
+// With a grant of no slots the back channel cannot be used.
 TEST(CallbackSequence, NoSlotsGranted_MakesEverySlotBad) {
   CallbackCaller caller;
   channel_attrs4 granted = client::offered_back_channel();
@@ -245,7 +245,7 @@ TEST(CallbackSequence, NoSlotsGranted_MakesEverySlotBad) {
   EXPECT_EQ(caller.send(CallbackCaller::compound(caller.sequence(0))).status(), NFS4ERR_BADSLOT);
 }
 
-// The bytes of a reply with `results` results and no tag.
+// The size of a reply with `results` results and no tag.
 size_t reply_bytes(size_t results) {
   return 24 + 12 + 40 + 8 * (results - 1);
 }
@@ -268,7 +268,7 @@ TEST(CallbackSequence, ReplyLargerThanNegotiated_IsTooBigAndStaysWithinTheLimit)
     EXPECT_LE(reply.bytes.size(), reply_bytes(results));
     EXPECT_EQ(reply.results.resarray.size(), results);
     EXPECT_EQ(reply.status(), results == 5 ? NFS4_OK : NFS4ERR_REP_TOO_BIG);
-    // What is refused is not executed.
+    // A refused operation was not executed.
     EXPECT_EQ(caller.slots.counts().target, results == 5 ? 4u : 16u);
   }
 }
@@ -331,7 +331,7 @@ TEST(CallbackSequence, RetryOfWhatWasNotCached_SaysSoAndExecutesNothing) {
   EXPECT_EQ(caller.ask().status(), NFS4_OK);
 }
 
-// --- BackChannel by itself: what serve() cannot bring about at will ---
+// --- BackChannel alone: cases that serve() cannot produce at will ---
 
 CB_SEQUENCE4args request(unsigned session, uint32_t slot, uint32_t sequence) {
   CB_SEQUENCE4args args;
@@ -349,7 +349,7 @@ TEST(BackChannel, RetryOfARequestInProgress_IsDelayed) {
   const auto first = channel.begin(request(1, 0, 1));
   ASSERT_EQ(first.status, NFS4_OK);
   EXPECT_EQ(channel.begin(request(1, 0, 1)).status, NFS4ERR_DELAY);
-  // Nor may the slot be used for the next request before the reply to this one was sent.
+  // The slot cannot be used for the next request before the reply to this one was sent.
   EXPECT_EQ(channel.begin(request(1, 0, 2)).status, NFS4ERR_SEQ_MISORDERED);
   channel.finish(first.generation, 0, ByteVector(4));
   EXPECT_TRUE(channel.begin(request(1, 0, 1)).replay);

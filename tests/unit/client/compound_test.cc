@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// COMPOUNDs as the client makes and reads them (RFC 8881 sections 2.3, 16.2), against the codec's own view of
-// a message.
+// The client's encoding and decoding of COMPOUNDs (RFC 8881 sections 2.3, 16.2), compared with the XDR
+// codec's.
 #include "client/nfs4/compound.h"
 #include "client/nfs4/bulk_locators.h"
 
@@ -26,7 +26,7 @@ struct Message {
   COMPOUND4args compound;
 };
 
-// Bulk items put back in line.
+// The message with its bulk items in place.
 ByteVector joined(const rpc::Call& call) {
   ByteVector all;
   size_t from = 0;
@@ -199,7 +199,7 @@ TEST(CompoundReply, FailedResult_IsAnErrorWithItsStatusAndName) {
   EXPECT_STREQ(lookup.error().op, "LOOKUP");
 }
 
-// Section 2.3: processing stops at the first error; what comes behind it has no result.
+// Section 2.3: processing stops at the first error; later operations have no result.
 TEST(CompoundReply, ResultsBehindTheError_FailWithTheCompoundsStatus) {
   auto reply =
       parse(encode_reply(reply_of({{sequence_result()}, {PUTFH4res{NFS4ERR_STALE}}}, NFS4ERR_STALE)));
@@ -255,7 +255,7 @@ TEST(CompoundReply, HostileTag_IsMalformed) {
   }
 }
 
-// A READDIR page, a file's attributes and an OPEN with a delegation: what has lengths inside.
+// A READDIR page, a file's attributes and an OPEN with a delegation: results with inner lengths.
 COMPOUND4res rich_reply() {
   fattr4 attributes;
   attributes.attrmask = bitmap4::of({FATTR4_TYPE, FATTR4_SIZE, FATTR4_OWNER});
@@ -301,7 +301,7 @@ TEST(CompoundReply, AnyDamage_IsReadOrRefused) {
   }));
 }
 
-// --- READ data in a reply that is still coming in ---
+// --- READ data in a reply that is still being received ---
 
 ByteVector read_reply(ConstBytes data, const std::string& tag = {}, ConstBytes verifier = {}) {
   READ4res read;
@@ -341,7 +341,7 @@ TEST(LocateReadData, UsualReply_BeginsWhereTheBuilderExpects) {
   EXPECT_EQ(call.sink.destination.size(), 4096u);
 }
 
-// Only READ has its data placed (transport/rdma/plan.h): without a sink there is no Write chunk.
+// Only READ's data is placed (transport/rdma/plan.h). A call without a sink gets no Write chunk.
 TEST(LocateReadData, OtherOperations_HaveNoSink) {
   const auto sink_of = [](auto args) {
     CompoundBuilder builder(kUser, "TEST");
@@ -354,7 +354,7 @@ TEST(LocateReadData, OtherOperations_HaveNoSink) {
   EXPECT_EQ(sink_of(GETATTR4args{}), 0U);
 }
 
-// The transport bounds the length by the record and the sink; what is said here is what the server claims.
+// The locator returns the length that the server claims. The transport limits it by the record and the sink.
 TEST(LocateReadData, HostileLength_IsReportedAsClaimed) {
   ByteVector whole = read_reply(kData);
   const size_t data_at = whole.size() - kData.size();
@@ -379,7 +379,7 @@ TEST(LocateReadData, ErrorReplies_AreTakenWhole) {
   }
 }
 
-// Section 16.2.3: "the status value of the last operation"; the data in front of it is where it would be.
+// Section 16.2.3: "the status value of the last operation". READ's data before it is still at its place.
 TEST(LocateReadData, FailureBehindTheData_LeavesItWhereItIs) {
   READ4res read;
   read.resok4.data = kData;
@@ -404,7 +404,7 @@ TEST(LocateReadData, RefusedRpc_IsTakenWhole) {
     ByteVector bytes;
     xdr::Encoder x(bytes);
     x(header);
-    bytes.resize(400);  // whatever may follow
+    bytes.resize(400);  // any bytes may follow
     rpc::BulkPlace place;
     EXPECT_EQ(client::locate_read_data(bytes, place), rpc::Locate::kNone);
   }
@@ -433,7 +433,7 @@ TEST(LocateReadData, AnyBytes_NeverPointOutsideThePrefix) {
   }));
 }
 
-// --- the same behind OPEN ---
+// --- READ after OPEN ---
 
 ByteVector open_reply(const open_delegation4& delegation, const std::string& owner, ConstBytes data) {
   OPEN4res open;
@@ -471,7 +471,7 @@ std::vector<open_delegation4> every_delegation() {
   return all;
 }
 
-// The end of a reply behind its data: padding (none here), opnum, status, bitmap of one word, 8 bytes of
+// The part of a reply after the data: padding (none here), opnum, status, a bitmap of one word, 8 bytes of
 // change.
 constexpr size_t kBehindData = 8 + 8 + 4 + 8;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataCache by itself: what is where, what goes first, what never does.
+// DataCache alone: what it finds, what it evicts first, and what it never evicts.
 #include "client/cache/data_cache.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class DataCacheTest : public testing::Test {
   DataCacheTest() { cache.set_limit(16 * kMiB); }
   ~DataCacheTest() override { cache.drop_all(); }
 
-  // Bytes that say where they are from.
+  // Fills `bytes` with a pattern that depends on offset and version.
   static void mark(MutableBytes bytes, uint64_t offset, unsigned version) {
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte((offset + i) / kPage * 7 + version);
   }
@@ -45,7 +45,7 @@ class DataCacheTest : public testing::Test {
   DataCache::Found find(const File& f, uint64_t offset, size_t size) {
     return cache.find(f, offset, size, TimePoint::min());
   }
-  // How much is there from `offset` on.
+  // The number of cached bytes from `offset` on.
   size_t has(const File& f, uint64_t offset, size_t size = kMiB) { return find(f, offset, size).size; }
 
   BufferPool pool;
@@ -89,7 +89,7 @@ TEST_F(DataCacheTest, TheEndOfTheFile_IsAnAnswer) {
   found = find(file, 5 * kPage, kPage);
   EXPECT_EQ(found.size, 0u);
   EXPECT_TRUE(found.end);
-  cache.punch(file, 8 * kPage, 9 * kPage);  // written further out
+  cache.punch(file, 8 * kPage, 9 * kPage);  // a write behind the end makes the file longer
   found = find(file, 2 * kPage, kMiB);
   EXPECT_EQ(found.size, kPage + 10);
   EXPECT_FALSE(found.end);
@@ -127,7 +127,7 @@ TEST_F(DataCacheTest, AShortAnswer_IsKeptAsFarAsItGoes) {
   EXPECT_FALSE(find(file, kMiB, kPage).awaited);
 }
 
-// "the caller's own writes": pages they touch, wherever in an extent, and nothing else.
+// A write drops the pages that it touches, anywhere in an extent, and no others.
 TEST_F(DataCacheTest, Punched_GoesByPages) {
   ASSERT_TRUE(fill(file, 0, 16 * kPage));
   cache.punch(file, 4 * kPage + 1, 5 * kPage + 1);
@@ -193,7 +193,7 @@ TEST_F(DataCacheTest, Room_IsNeverExceeded_ByTenTimesAsMuch) {
 TEST_F(DataCacheTest, WhatTheKernelHas_GoesFirst) {
   cache.set_limit(8 * 64 * kPage);
   for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(fill(file, i * 64 * kPage, 64 * kPage));
-  // The sixteenth that it has is less than one of these.
+  // The share for answered data, a sixteenth, is smaller than one extent.
   EXPECT_EQ(has(file, 5 * 64 * kPage, 64 * kPage), 64 * kPage);
   ASSERT_TRUE(fill(other, 0, 64 * kPage));
   EXPECT_EQ(has(file, 5 * 64 * kPage), 0u);
@@ -218,7 +218,7 @@ TEST_F(DataCacheTest, WhatIsRepliedFrom_IsNotEvicted) {
   {
     const auto reply = find(file, 0, 64 * kPage);
     EXPECT_FALSE(fill(other, 0, 64 * kPage)) << "no room can be made";
-    cache.drop(file);  // but what is old goes; the reply keeps its memory
+    cache.drop(file);  // drop() removes it from the cache; the reply keeps its memory
     ByteVector expected(64 * kPage);
     mark(expected, 0, 0);
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), reply.data[0].bytes.begin()));
@@ -235,7 +235,7 @@ TEST_F(DataCacheTest, WhatIsOnItsWay_IsNotEvicted) {
   EXPECT_TRUE(cache.complete(*filling, 64 * kPage, false, now));
 }
 
-// What is on its way takes all of the room: nothing that is here goes for what cannot come anyway.
+// Extents that are being filled take all the room. Nothing is evicted for data that cannot fit anyway.
 TEST_F(DataCacheTest, WhatCannotFit_ThrowsNothingOut) {
   cache.set_limit(64 * kPage);
   ASSERT_TRUE(fill(other, 0, kPage));
@@ -246,7 +246,7 @@ TEST_F(DataCacheTest, WhatCannotFit_ThrowsNothingOut) {
   EXPECT_TRUE(cache.complete(*filling, 32 * kPage, false, now));
 }
 
-// As an answer without data makes it.
+// The reply to a READ that returned no data has an empty slice.
 TEST_F(DataCacheTest, NoRoom_IsNotBegunToBeFilled) {
   ASSERT_TRUE(fill(file, 0, 2 * kPage));
   EXPECT_FALSE(cache.begin(file, 0, Slice{}));
@@ -266,7 +266,7 @@ class DataCacheFairness : public DataCacheTest, public testing::WithParamInterfa
   void fill_small() {
     for (const File& f : small) ASSERT_TRUE(fill(f, 0, kSmall));
   }
-  // Asked for in part, so that it makes no difference to what goes next.
+  // Reads only a part, so that the order of eviction stays the same.
   size_t small_that_stay() {
     return static_cast<size_t>(
         std::count_if(small.begin(), small.end(), [&](const File& f) { return has(f, 0, kPage) == kPage; }));
@@ -295,7 +295,7 @@ TEST_P(DataCacheFairness, SeveralLargeFiles_DoNotThrowOutTheOthers) {
   EXPECT_EQ(has(other, 20 * kMiB - kPiece), kPiece);
 }
 
-// The same of what the kernel has as well.
+// The same for data that the kernel has, too.
 TEST_P(DataCacheFairness, OneLargeFileThatWasAnswered_LeavesTheOthersTheirPartOfThat) {
   cache.set_limit(64 * kMiB);
   fill_small();
@@ -309,8 +309,8 @@ TEST_P(DataCacheFairness, OneLargeFileThatWasAnswered_LeavesTheOthersTheirPartOf
 
 INSTANTIATE_TEST_SUITE_P(SmallFiles, DataCacheFairness, testing::Values(8, 16, 32, 64, 128));
 
-// The share of one is small, but whoever comes is not left with so little that it throws out what it has just
-// read ahead. It is the oldest that go.
+// The share of one file is small. But a new file gets enough room that it does not evict its own read-ahead;
+// the oldest data goes instead.
 TEST_F(DataCacheTest, AFileThatComesWhenTheRoomIsFullOfSmallOnes_GetsItsPart) {
   cache.set_limit(4 * kMiB);
   constexpr size_t kSmall = 4 * kPage, kPiece = 16 * kPage, kPart = 4 * kMiB / DataCache::kMostSharers;
@@ -352,7 +352,7 @@ TEST_F(DataCacheTest, ALowerLimit_GivesMemoryBackAtOnce) {
   EXPECT_FALSE(fill(file, 0, kPage));
 }
 
-// Slabs of small files of which all but one in each have gone: what is left would keep all of them.
+// Each slab keeps one small file and is otherwise free: without moving, all slabs would stay allocated.
 class DataCacheSlabs : public DataCacheTest {
  protected:
   static constexpr size_t kSmall = 4 * kPage, kInSlab = BufferPool::kSlabBytes / kSmall, kSlabs = 10;
@@ -361,7 +361,7 @@ class DataCacheSlabs : public DataCacheTest {
     for (const File& f : small) EXPECT_TRUE(fill(f, 0, kSmall, true));
   }
   ~DataCacheSlabs() override { cache.drop_all(); }  // before its files
-  // All but so many of each slab, and but one of the first.
+  // Drops all but `stay` files of each slab, and all but one of the first slab.
   void drop_most(size_t stay = 1) {
     for (size_t i = 1; i < small.size(); ++i) {
       if (i < kInSlab || i % kInSlab >= stay) cache.drop(small[i]);
@@ -397,16 +397,16 @@ TEST_F(DataCacheSlabs, SmallFilesThatStay_DoNotKeepASlabEach) {
   }
 }
 
-// A bounded part of it at a time, and all of it in the end.
+// One call moves a limited amount; repeated calls move all.
 TEST_F(DataCacheSlabs, HoweverManyThereAre_AllAreMoved) {
-  constexpr size_t kStay = kInSlab / 2;  // 10 MiB, of which four slabs' part moves
+  constexpr size_t kStay = kInSlab / 2;  // 10 MiB; four slabs' part moves
   for (size_t i = 0; i < small.size(); ++i) {
     if (i % kInSlab >= kStay) cache.drop(small[i]);
   }
   const auto in_leaving = [&] {
     size_t bytes = 0;
     for (size_t i = 0; i < small.size(); ++i) {
-      const auto found = find(small[i], 0, kPage);  // not all of it: that might go
+      const auto found = find(small[i], 0, kPage);  // a part: all of it might be evicted
       if (!found.data.empty() && BufferPool::is_leaving(found.data[0].buffer)) bytes += kSmall;
     }
     return bytes;
@@ -462,10 +462,10 @@ TEST_F(DataCacheSlabs, WhatIsRepliedFrom_StaysUntilItIsSent) {
   EXPECT_EQ(pool.slabs(), 2u);
 }
 
-// READ data lands where it was told to.
+// READ data must land where its buffer was registered.
 TEST_F(DataCacheSlabs, WhatIsOnItsWay_IsNotMoved) {
   cache.drop(small[0]);
-  auto filling = begin(small[0], 0, kSmall);  // in the first slab, where room has become free
+  auto filling = begin(small[0], 0, kSmall);  // in the first slab, which has free room
   ASSERT_TRUE(filling);
   drop_most(2);
   ASSERT_TRUE(BufferPool::is_leaving(filling->room.buffer));
@@ -481,7 +481,7 @@ TEST_F(DataCacheSlabs, WhatIsOnItsWay_IsNotMoved) {
   expect_contents(found.data, kSmall);
 }
 
-// What goes, or comes anew, while it is being moved is not brought back.
+// Data that is dropped or replaced while it is moved must not come back.
 TEST_F(DataCacheSlabs, MovedBesideAllElse_IsWhatIsTrue) {
   std::jthread mover([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -490,7 +490,7 @@ TEST_F(DataCacheSlabs, MovedBesideAllElse_IsWhatIsTrue) {
     }
   });
   for (unsigned version = 0; version < 20; version += 2) {
-    // Each of those that stay comes anew while it, and those beside it, are being moved.
+    // Each remaining file is replaced while it and its neighbours are moved.
     for (const File& f : small) {
       cache.drop(f);
       ASSERT_TRUE(fill(f, 0, kSmall, true, version));
@@ -518,7 +518,7 @@ TEST(DataCacheLimit, FollowsTheMemoryThereIs) {
   EXPECT_EQ(DataCache::fitting(100 * kMiB, 0, 100 * kMiB), 50 * kMiB) << "nothing is left: it gives half";
 }
 
-// Nothing is wanted only where that was said; that there is no memory just now does not last.
+// A limit of 0 only if nothing was wanted. A lack of memory is often short, so some room stays.
 TEST(DataCacheLimit, IsNeverNothing_UnlessThatIsWanted) {
   EXPECT_EQ(DataCache::fitting(100 * kMiB, 0, 0), DataCache::kLeastRoom);
   EXPECT_EQ(DataCache::fitting(100 * kMiB, 1, 4095), DataCache::kLeastRoom);
@@ -553,8 +553,8 @@ TEST_F(DataCacheTest, Waste_IsWhatNobodyAskedFor) {
   EXPECT_EQ(n.extents, 0u);
 }
 
-// Against a model that knows of each page which version it must be: nothing that is found is old, and memory
-// is what it is said to be.
+// Compared with a model that knows the current version of each page: no stale data is found, and the byte
+// counts are correct.
 RC_GTEST_PROP(DataCacheProperty, WhatIsFound_IsOfTheLatestVersion, ()) {
   constexpr size_t kFilePages = 64;
   BufferPool pool;

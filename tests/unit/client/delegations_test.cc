@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register of delegations: its bound, and who goes first.
+// The register of delegations: its limit, and which delegations are returned first.
 #include "client/nfs4/delegations.h"
 
 #include <gtest/gtest.h>

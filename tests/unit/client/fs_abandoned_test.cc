@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A change that nobody waits for any more (its process was killed, or told EINTR) while the server puts it
-// off: what its caller does next must not be undone by it.
+// A change that nobody waits for any more (the process was killed, or got EINTR) while the server delays it.
+// It must not undo what its caller does next.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -27,7 +27,7 @@ class Abandoned : public testing::TestWithParam<unsigned> {
     mount.stat("file");
     mount.stat("other");
   }
-  // `op` is delayed again and again, its caller goes away, and then the server would do it.
+  // The server delays `op` repeatedly, the caller goes away, and then the server would execute it.
   template <class T>
   void abandon(nfs_opnum4 op, Task<T> task) {
     const auto delayed =
@@ -71,14 +71,14 @@ TEST_P(Abandoned, NewNames_AreNotMade) {
   EXPECT_EQ(server->list("/export").size(), 2u);
 }
 
-// What has not been sent when its caller goes waits for a slot, or for a session, in vain.
+// An abandoned change that waits for a slot or for a session is never sent.
 TEST_P(Abandoned, BeforeItWasSent_IsNotSent) {
   cancellation->cancel();
   EXPECT_EQ(errno_of(mount.run(mount.fs().unlink(caller(), mount.root(), "file"))), EINTR);
   EXPECT_EQ(server->executed(OP_REMOVE).executed, 0u);
 }
 
-// The connection is lost with it, and it is not sent on the next.
+// The connection is lost with the change; the change is not sent on the next connection.
 TEST_P(Abandoned, WhileThereIsNoConnection_IsNotSentAgain) {
   for (const bool executed : {false, true}) {
     SCOPED_TRACE(executed);
@@ -97,7 +97,8 @@ TEST_P(Abandoned, WhileThereIsNoConnection_IsNotSentAgain) {
   }
 }
 
-// The server is at work on it still, for as long as that takes: its slot is no use meanwhile, the others are.
+// The server still processes the change, for an unlimited time. Its slot is unusable meanwhile; the other
+// slots work.
 TEST_P(Abandoned, WhatTheServerIsStillAtWorkOn_HoldsUpNobodyElse) {
   const auto stalled = server->faults().add(on::request_with(OP_REMOVE), filer::fault::StallInProgress{});
   auto removing = mount.start(mount.fs().unlink(caller(), mount.root(), "file"));
@@ -112,7 +113,8 @@ TEST_P(Abandoned, WhatTheServerIsStillAtWorkOn_HoldsUpNobodyElse) {
   server->faults().release(stalled);
 }
 
-// The answer was lost with the session: it is asked for in the next one, and the file is closed again.
+// The reply was lost with the session. The request is repeated in the new session, and the file is closed
+// again.
 TEST_P(Abandoned, CreateThatWasExecuted_LeavesNothingOpen) {
   server->faults().add(on::accept().always(), filer::fault::Cut{});
   const auto cut = server->faults().add(on::reply_to(OP_OPEN), filer::fault::Cut{});
@@ -127,7 +129,7 @@ TEST_P(Abandoned, CreateThatWasExecuted_LeavesNothingOpen) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// The delegation that stands in the way goes back, and takes nothing with it that nobody waits for.
+// The conflicting delegation is returned, without the abandoned REMOVE in the same COMPOUND.
 TEST_P(Abandoned, RemovalUnderADelegation_IsNotMadeWithItsReturn) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   ASSERT_EQ(mount.write_file("mine", "content"), 0);
@@ -138,11 +140,11 @@ TEST_P(Abandoned, RemovalUnderADelegation_IsNotMadeWithItsReturn) {
   EXPECT_EQ(mount.read_file("mine"), "content");
 }
 
-// What is open is hidden before it is replaced: it comes back under its name when the rename is given up.
+// An open file is hidden before it is replaced. If the rename is abandoned, the file gets its name back.
 TEST_P(Abandoned, RenameOverAnOpenFile_LeavesItInItsPlace) {
   server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
   server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
-  for (const bool links : {true, false}) {  // a second name, or else another one
+  for (const bool links : {true, false}) {  // hidden by a hard link, or else by a rename
     SCOPED_TRACE(links);
     cancellation = std::make_shared<Cancellation>();
     TestMount fresh(*server, TestMount::Settings{.loops = GetParam()});
@@ -167,7 +169,7 @@ TEST_P(Abandoned, RenameOverAnOpenFile_LeavesItInItsPlace) {
   }
 }
 
-// RFC 8881 section 18.16.4: "MUST immediately send a SETATTR", whoever waits.
+// RFC 8881 section 18.16.4: "MUST immediately send a SETATTR", even if nobody waits.
 TEST_P(Abandoned, ExclusiveCreate_GetsWhatItIsOwed) {
   server->configure([](filer::Switches& s) { s.verifier_in_times = true; });
   const auto executed =
@@ -179,7 +181,7 @@ TEST_P(Abandoned, ExclusiveCreate_GetsWhatItIsOwed) {
   EXPECT_EQ(mount.close(created->open.file), 0);
 }
 
-// It may have been executed: what was known of before is none to append at.
+// The server may have executed the truncation: the old size must not be used for appending.
 TEST_P(Abandoned, TruncationWhoseAnswerWasLost_LeavesNoSizeBehind) {
   server->faults().add(on::accept().always(), filer::fault::Cut{});
   const auto cut = server->faults().add(on::reply_to(OP_SETATTR), filer::fault::Cut{});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ACCESS in COMPOUNDs that are sent anyway, and the listing that comes with a directory's opening (RFC 8881
-// sections 18.1, 18.23): what they spare, and that they spoil nothing.
+// ACCESS as an extra operation in other COMPOUNDs, and the listing that comes with a directory's opening (RFC
+// 8881 sections 18.1, 18.23): which requests they save, and that their errors do no harm.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ TEST_P(AccessLoops, Lookup_BringsWhatTheUserMay) {
   EXPECT_EQ(mount->requests("ACCESS"), 1u);
 }
 
-// An answer about one user leaves what is remembered of another.
+// An answer for one user does not remove another user's.
 TEST_P(AccessLoops, LookupByAnotherUser_LeavesWhatIsRemembered) {
   start([](client::ClientOptions& o) { o.lookupcache = client::LookupCache::kNone; });
   const client::NodeRef directory = mount->node("d");
@@ -97,7 +97,7 @@ TEST_P(AccessLoops, MkdirAndCreate_BringWhatTheMakerMay) {
   EXPECT_EQ(mount->requests("ACCESS"), requests);
 }
 
-// The first open under the delegation that came with the file costs nothing either.
+// The first open under the delegation that came with CREATE needs no request either.
 TEST_P(AccessLoops, AFileMadeUnderADelegation_IsOpenedWithoutAsking) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   const auto made = mount->create("d/file");
@@ -109,7 +109,7 @@ TEST_P(AccessLoops, AFileMadeUnderADelegation_IsOpenedWithoutAsking) {
   EXPECT_EQ(executed(OP_ACCESS), 0u);
 }
 
-// tar(1) sets mode, owner and times of what it has made.
+// tar(1) sets mode, owner and times of the files that it creates.
 TEST_P(AccessLoops, Setattr_BringsWhatTheUserMayNow) {
   const client::NodeRef node = mount->node("d/a");
   client::SetAttributes set;
@@ -121,7 +121,7 @@ TEST_P(AccessLoops, Setattr_BringsWhatTheUserMayNow) {
   EXPECT_EQ(mount->requests("ACCESS"), 0u);
 }
 
-// Nobody but us has changed the directory, and its mode and owner are what they were.
+// Only we changed the directory, and mode and owner are the same.
 TEST_P(AccessLoops, OwnChangesOfADirectory_LeaveWhatIsRememberedOfIt) {
   server->make_directory("/export/own", 0700, 1000, 1000);
   EXPECT_EQ(access("own", 1000, X_OK), 0);
@@ -134,7 +134,7 @@ TEST_P(AccessLoops, OwnChangesOfADirectory_LeaveWhatIsRememberedOfIt) {
   ASSERT_EQ(make("two"), 0);
   EXPECT_EQ(access("own", 1000, X_OK), 0);
   EXPECT_EQ(mount->requests("ACCESS"), requests);
-  // A change of the mode may be anybody's.
+  // A change of the mode may be anyone's.
   client::SetAttributes set;
   set.mode = 0500;
   ASSERT_EQ(errno_of(mount->run(mount->fs().setattr(mount->user(1000, 1000), directory, set, nullptr))), 0);
@@ -145,7 +145,7 @@ TEST_P(AccessLoops, AnErrorOfTheExtraQuestion_SpoilsNothing) {
   for (const nfs_opnum4 op : {OP_LOOKUP, OP_CREATE, OP_OPEN, OP_SETATTR}) {
     server->faults().add(on::request_with(op)
                              .if_([op](const filer::FaultEvent& e) {
-                               return op != OP_OPEN || e.has(OP_SAVEFH);  // the one that creates
+                               return op != OP_OPEN || e.has(OP_SAVEFH);  // the OPEN that creates
                              })
                              .always(),
                          Answer{OP_ACCESS, NFS4ERR_SERVERFAULT});
@@ -195,8 +195,8 @@ TEST_P(AccessLoops, AListingThatTheKernelHas_IsAskedForNoMore) {
   EXPECT_EQ(mount->requests("ACCESS"), 1u) << "what the directory is now";
 }
 
-// Two programs list a directory, and another client changes it in between: the kernel appends what each of
-// them is given to one listing.
+// Two programs list a directory, and another client changes it in between. The kernel appends both replies to
+// one listing.
 TEST_P(AccessLoops, AListingMadeOfTwo_IsNotTheKernels) {
   start([](client::ClientOptions& o) { o.acdirmin = o.acdirmax = std::chrono::seconds(0); });
   const auto opendir_kept = [&] { return *mount->run(mount->fs().opendir(mount->user(), mount->node("d"))); };
@@ -222,7 +222,7 @@ TEST_P(AccessLoops, AListingMadeOfTwo_IsNotTheKernels) {
   for (const auto& opened : {first, second, third, fourth}) closedir(opened.directory);
 }
 
-// The kernel knows of a listing's end by being told, not by having seen its last entry.
+// The kernel considers a listing complete when it gets the empty reply, not after its last entry.
 TEST_P(AccessLoops, AListingThatWasNotReadToItsEnd_IsNotTheKernels) {
   auto directory = opendir("d");
   first_page(directory);
@@ -245,7 +245,7 @@ TEST_P(AccessLoops, ADirectoryThatIsOpenedForSomethingElse_IsNotListedAgain) {
   EXPECT_EQ(mount->list("d").size(), 2u);
   EXPECT_EQ(mount->requests("READDIR"), 2u);
   server->make_file("/export/d/c", "");
-  EXPECT_EQ(mount->list("d").size(), 3u);  // seen to be another one by its opening
+  EXPECT_EQ(mount->list("d").size(), 3u);  // the opening showed that it changed
   const auto readdirs = mount->requests("READDIR");
   server->make_file("/export/d/d", "");
   client::SetAttributes set;
@@ -274,8 +274,7 @@ TEST_P(AccessLoops, AnErrorOfTheListing_IsToldToTheReader) {
   EXPECT_EQ(errno_of(closed), EACCES);
 }
 
-// nfs(5)'s times are those of the world: a suspension counts, though neither our clock nor the kernel's has
-// gone on.
+// nfs(5)'s times are real time, so a suspension counts, although neither our clock nor the kernel's ran on.
 TEST_P(AccessLoops, AfterASuspension_NothingIsBelievedForItsAge) {
   const auto directory = mount->node("d");
   EXPECT_EQ(mount->stat("d/a")->size, 7u);
@@ -293,8 +292,7 @@ TEST_P(AccessLoops, AfterASuspension_NothingIsBelievedForItsAge) {
   EXPECT_EQ(executed(OP_ACCESS), 1u) << "nor an answer that was given for an hour";
 }
 
-// Whether a change of ours was the only one the server could not say: its names are verified by the clock,
-// too.
+// The server could not say whether our change was the only one, so the names also expire by the clock.
 TEST_P(AccessLoops, AfterASuspension_UncertainNamesAreAskedForAgain) {
   server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
   EXPECT_TRUE(mount->stat("d/a"));
@@ -307,7 +305,7 @@ TEST_P(AccessLoops, AfterASuspension_UncertainNamesAreAskedForAgain) {
   EXPECT_EQ(executed(OP_LOOKUP), 2u) << "of d, which says that it is what it was, and of a";
 }
 
-// What a delegation promises holds while the lease does, and that counts a suspension by itself.
+// A delegation's promise holds as long as the lease, and the lease counts a suspension.
 TEST_P(AccessLoops, AfterASuspension_APromiseHolds) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   EXPECT_EQ(mount->read_file("d/a"), "content");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// O_APPEND: at the file's end, also where the kernel knows an older one (RFC 8881 sections 10.3.1, 10.3.2).
+// O_APPEND writes at the end of the file, also if the kernel's end is out of date (RFC 8881 sections 10.3.1,
+// 10.3.2).
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -24,7 +25,7 @@ class AppendLoops : public testing::TestWithParam<unsigned> {
     ctx.cancellation = caller;
     return mount.fs().write(std::move(ctx), std::move(file), end, data);
   }
-  // As the kernel sends it that believes the file to end at `end`.
+  // As the kernel sends an append while it believes that the file ends at `end`.
   int append(const client::OpenFileRef& file, uint64_t end, std::string_view text, bool direct = false) {
     return errno_of(mount.run(append_task(file, end, text, direct)));
   }
@@ -40,8 +41,8 @@ class AppendLoops : public testing::TestWithParam<unsigned> {
   }
 };
 
-// "the client ... declares the cached data (as well as the cached attributes) as invalid": it is only here
-// that the OPEN has shown the new end.
+// "the client ... declares the cached data (as well as the cached attributes) as invalid": only the daemon
+// has seen the new end, in the OPEN's reply.
 TEST_P(AppendLoops, BehindWhatAnotherClientHasAppended_AfterAnOpen) {
   ASSERT_EQ(mount.write_file("file", "aaaa\n"), 0);
   other_appends(5, "bbbb\n");
@@ -65,8 +66,8 @@ TEST_P(AppendLoops, BehindWhatAnotherClientHasAppended_UnderALock) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Its caller is killed while it asks for the end, and his lock is gone: where it would lie is somebody
-// else's.
+// The process is killed while the client asks for the end, and loses its lock. The append would then land in
+// another client's data.
 TEST_P(AppendLoops, AbandonedWhileItAsksForTheEnd_IsNotMade) {
   for (const bool direct : {false, true}) {
     caller = std::make_shared<client::Cancellation>();
@@ -102,7 +103,7 @@ TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_LeavesNoHole) {
   EXPECT_EQ(server->read_file("/export/file"), "new");
 }
 
-// The same where something that was written here is not committed yet: it is in what the server says.
+// The same with uncommitted data here: the server's size includes it.
 TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_WithUncommittedData) {
   ASSERT_EQ(mount.write_file("file", ""), 0);
   const auto writer = mount.open("file", O_WRONLY);
@@ -121,7 +122,8 @@ TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_WithUncommittedData) {
   mount.close(writer);
 }
 
-// A write(2) with O_DIRECT comes in parts at once, which several loops begin in any order.
+// The kernel splits a write(2) with O_DIRECT into parts. It sends them at once, and several loops start them
+// in any order.
 TEST_P(AppendLoops, PartsOfOneDirectWriteInAnyOrder_LieInTheirs) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
   const auto file = mount.open("file", O_WRONLY | O_APPEND);
@@ -140,7 +142,7 @@ TEST_P(AppendLoops, PartsOfOneDirectWriteInAnyOrder_LieInTheirs) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Nor when all of them have to go further out: one question for all.
+// The same if all parts have to move further out: one GETATTR for all.
 TEST_P(AppendLoops, PartsOfOneDirectWriteBehindAnotherClient_StayTogether) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
   ASSERT_EQ(mount.stat("file")->size, 4u);
@@ -155,13 +157,13 @@ TEST_P(AppendLoops, PartsOfOneDirectWriteBehindAnotherClient_StayTogether) {
   server->faults().release(stalled);
   EXPECT_TRUE(first.get() && second.get() && third.get());
   EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333");
-  // The same offset again: nobody has waited for that write, and the kernel's end has stayed.
+  // The same offset again: nobody waited for that write, and the kernel's end did not move.
   EXPECT_EQ(append(file, 4, "444", true), 0);
   EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333444");
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// One of them begins when those on both sides of it have ended.
+// One part starts after the parts on both sides of it ended.
 TEST_P(AppendLoops, PartOfADirectWriteThatComesLate_LiesBetweenTheOthers) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
   ASSERT_EQ(mount.stat("file")->size, 4u);
@@ -175,8 +177,8 @@ TEST_P(AppendLoops, PartOfADirectWriteThatComesLate_LiesBetweenTheOthers) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// The size that a truncation leaves is below what a write(2) of before has reached: what is appended there is
-// no late part of that.
+// After a truncation, the file's size is below the end of an earlier write(2). An append there is not a late
+// part of that write.
 TEST_P(AppendLoops, DirectWriteAfterATruncation_IsNoLatePartOfAnOlderOne) {
   ASSERT_EQ(mount.write_file("file", ""), 0);
   const auto file = mount.open("file", O_WRONLY | O_APPEND);
@@ -202,10 +204,10 @@ TEST_P(AppendLoops, DirectWriteAfterATruncation_LeavesNoHole) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Its answer tells no size: the one of before is none to append at, or to tell anybody.
+// The WRITE's reply brings no size. The old size must not be used for appending, nor reported.
 TEST_P(AppendLoops, WriteWhoseAttributesCannotBeHad_CountsAsWritten) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
-  // Under a delegation the change attribute is not asked for in front of the WRITE.
+  // Under a delegation no GETATTR of the change attribute precedes the WRITE.
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   const auto file = mount.open("file", O_RDWR | O_APPEND);
   const auto refused = server->faults().add(on::request_with(nfs4::OP_WRITE),
@@ -218,7 +220,7 @@ TEST_P(AppendLoops, WriteWhoseAttributesCannotBeHad_CountsAsWritten) {
   EXPECT_EQ(server->read_file("/export/file"), "headmoreagain");
 }
 
-// Nothing is asked while the kernel's end is the file's: whatever of it is held, under way, or uncommitted.
+// No request is sent while the kernel's end is correct, whether the data is held, in flight or uncommitted.
 TEST_P(AppendLoops, AloneWithTheFile_NothingIsAsked) {
   const auto file = mount.create("file", O_WRONLY | O_APPEND);
   const uint64_t asked = mount.requests("GETATTR");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delegations and the back channel of a mount: what the server asks of a file that is written here, recalls
-// that overtake the OPEN, and a back channel that is not there (RFC 8881 sections 2.10.6.3, 10.2, 10.4.3).
+// Delegations and the back channel of a mount: CB_GETATTR for a file that is written here, recalls that
+// overtake the OPEN, and a missing back channel (RFC 8881 sections 2.10.6.3, 10.2, 10.4.3).
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -32,7 +32,7 @@ class BackChannelLoops : public testing::TestWithParam<unsigned> {
   std::unique_ptr<TestMount> mount;
 };
 
-// --- what is asked for by CB_GETATTR (sections 10.4.3, 20.1) ---
+// --- CB_GETATTR (sections 10.4.3, 20.1) ---
 
 class DelegatedAttributes : public BackChannelLoops {
  protected:
@@ -86,7 +86,7 @@ TEST_P(DelegatedAttributes, WhileWhatIsWrittenIsHeldBack_TellOfIt) {
   expect_only_asked();
 }
 
-// Of what is written over the file's bytes only the change attribute tells.
+// If a write does not change the size, only the change attribute shows it.
 TEST_P(DelegatedAttributes, OfAFileThatKeepsItsSize_TellThatItIsAnother) {
   ASSERT_EQ(mount->write(file, 0, "CONTENT"), 0);
   const auto seen = seen_by_another_client();
@@ -121,7 +121,7 @@ using OvertakenOpen = BackChannelLoops;
 TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   filer::Callback behind;
   behind.ops = {{CB_WANTS_CANCELLED4args{}}};
-  server->wait_callback(*server->call_back(behind));  // over RDMA the first answer grants more than one
+  server->wait_callback(*server->call_back(behind));  // over RDMA the first reply grants more than one credit
   const auto node = mount->node("file");
   const auto answering = server->faults().add(on::reply_to(OP_OPEN), fault::Stall{});
   auto opening = start_on(mount->loops()[0], mount->fs().open(mount->user(), node, O_RDONLY));
@@ -131,7 +131,7 @@ TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   recall.ops = {{CB_RECALL4args{delegations()[0].id, false, server->stat("/export/file")->handle}}};
   const auto id = server->call_back(recall);
   ASSERT_TRUE(id);
-  // What comes behind the recall is answered when that has found nothing.
+  // The callback behind the recall is answered after the recall's search has failed.
   behind.done = [&](const CB_COMPOUND4res&) { server->faults().release(answering); };
   ASSERT_TRUE(server->call_back(behind));
   EXPECT_EQ(server->wait_callback(*id).reply.status, NFS4_OK);
@@ -145,7 +145,7 @@ TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   EXPECT_EQ(mount->close(opened->file), 0);
 }
 
-// One connection, so that they come in the order they are sent in.
+// One connection, so that callbacks arrive in the order of sending.
 INSTANTIATE_TEST_SUITE_P(OneLoop, OvertakenOpen, testing::Values(1u));
 
 // --- without a back channel (sections 10.2, 18.34, 18.36) ---
@@ -161,7 +161,7 @@ class WithoutABackChannel : public BackChannelLoops {
     server->faults().add(on::reply_to(OP_OPEN).always(),
                          fault::Mangle{[this](ByteVector& reply) { note_why_none(reply); }});
   }
-  // What the server says of a delegation to the OPEN that it has just executed.
+  // The server's reason for granting no delegation, from the reply to the OPEN that it just executed.
   void note_why_none(const ByteVector& reply) {
     xdr::Decoder x(reply);
     rpc::reply_header header;
@@ -200,7 +200,8 @@ using SessionWithoutABackChannel = WithoutABackChannel;
 TEST_P(SessionWithoutABackChannel, NoDelegationIsAskedForUntilItIsBound) {
   mount.reset();
   server->configure([](filer::Switches& s) { s.back_channels = false; });
-  // SEQUENCE says that there is none, and the client tries to bind one: the answer to that is another's test.
+  // SEQUENCE's flags report no back channel, and the client tries to bind one. Another test covers the reply
+  // to that.
   const auto binding = server->faults().add(on::request_with(OP_BIND_CONN_TO_SESSION), fault::Stall{});
   make_mount();
   expect_asked_for("file", false);

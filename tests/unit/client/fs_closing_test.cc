@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLOSEs that are put off, to share a COMPOUND (RFC 8881 sections 18.2, 16.2).
+// CLOSEs that are delayed to share a COMPOUND (RFC 8881 sections 18.2, 16.2).
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -53,7 +53,7 @@ class Closing : public testing::TestWithParam<unsigned> {
   std::unique_ptr<TestMount> mount;
 };
 
-// nfs-ganesha 6 asks at an OPEN whether the user may open the file in the ways, too, that he has it open in.
+// At an OPEN, nfs-ganesha 6 checks also the access modes in which the user already has the file open.
 TEST_P(Closing, PutOff_IsDoneWhenAnOpenIsRefused) {
   make_mount(std::chrono::hours(1), false);
   use(0, 1, O_WRONLY);
@@ -102,7 +102,7 @@ TEST_P(Closing, OfAFileThatIsOpenedAgain_LeavesThatOpen) {
   EXPECT_EQ(mount->close(again), 0);
 }
 
-// Whoever opens a file again and again has it put off once.
+// A file that is opened and closed repeatedly has one delayed CLOSE.
 TEST_P(Closing, OfOneFileManyTimes_IsOneClose) {
   for (unsigned i = 0; i < 2 * kTogether; ++i) use(0, 1);
   EXPECT_EQ(closes(), 0u);
@@ -111,7 +111,7 @@ TEST_P(Closing, OfOneFileManyTimes_IsOneClose) {
   EXPECT_EQ(closes(), kTogether);
 }
 
-// A handle whose file is gone may be NFS4ERR_STALE: what was open by it could not be closed any more.
+// After a removal the server may reject the file's handle with NFS4ERR_STALE; then the CLOSE would fail.
 TEST_P(Closing, ComesBeforeTheNameIsRemovedOrReplaced) {
   use(0, 3);
   EXPECT_EQ(mount->unlink(name(0)), 0);
@@ -128,7 +128,7 @@ TEST_P(Closing, ComesBeforeTheNameIsRemovedOrReplaced) {
   EXPECT_LT(first(OP_CLOSE), first(OP_REMOVE));
 }
 
-// Others wait for the lock of a process that was killed.
+// Other processes wait for the lock of a killed process.
 TEST_P(Closing, OfALockedFile_ComesBehindTheUnlock) {
   const auto file = mount->open(name(0), O_RDWR);
   ASSERT_EQ(mount->lock(file, client::LockType::kWrite, 0, 9), 0);
@@ -156,7 +156,7 @@ TEST_P(Closing, OfUsers_GoesUnderTheirNames) {
   }
 }
 
-// "the server stops processing at the first error": the others are closed nevertheless.
+// "the server stops processing at the first error": the other files are closed anyway.
 TEST_P(Closing, OneThatIsRefused_DoesNotKeepTheOthersOpen) {
   use(0, kTogether / 2);
   server->remove_file("/export/" + name(2));
@@ -164,7 +164,7 @@ TEST_P(Closing, OneThatIsRefused_DoesNotKeepTheOthersOpen) {
   EXPECT_TRUE(server->wait_until([](filer::Core& core) {
     size_t live = 0;
     core.states.each([&](const filer::State& s) { live += s.live() ? 1 : 0; });
-    return live <= 1;  // of the file that is gone, where its handle went with it
+    return live <= 1;  // the removed file's open, whose handle is invalid
   }));
   EXPECT_LE(compounds(), 3u);
   EXPECT_EQ(mount->read_file(name(3)), "content");
@@ -196,7 +196,7 @@ TEST_P(Closing, ReplyLostWithTheConnection_IsNotExecutedAgain) {
   EXPECT_EQ(mount->read_file(name(0)), "content");
 }
 
-// Section 8.4.2.1: opens are reclaimed so that their users may go on. These have none.
+// Section 8.4.2.1: opens are reclaimed for their users. A file whose CLOSE is delayed has no users.
 TEST_P(Closing, RestartOfTheServer_ReclaimsNothing) {
   use(0, 3);
   const auto open = mount->open(name(3));
@@ -208,7 +208,7 @@ TEST_P(Closing, RestartOfTheServer_ReclaimsNothing) {
   EXPECT_TRUE(opens().empty());
 }
 
-// A server has no delegation for reading to give while the file is open to be written, by whomever.
+// A server cannot grant a read delegation while any user has the file open for writing.
 TEST_P(Closing, OfWhatWasWritten_ComesBeforeItIsOpenedToBeRead) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kRead; });
   use(0, 2, O_WRONLY);

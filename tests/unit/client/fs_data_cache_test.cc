@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon keeps of files' data, and reads ahead: that it answers, and never with an old byte. Each
-// test makes data old in another way, with a second client or behind everybody's back.
+// The data cache and read-ahead: they answer reads, and never with stale data. Each test makes data stale in
+// another way, by a second client or directly on the server.
 #include <set>
 #include <thread>
 
@@ -35,7 +35,7 @@ TEST_P(DataCacheLoops, AFileReadFromItsBeginning_IsReadAheadOf_AndAskedForOnce) 
   mount->close(file);
 }
 
-// Several places of a file read in turn, as by threads with one descriptor.
+// Several places of a file read in turn, as by threads that share a descriptor.
 TEST_P(DataCacheLoops, StreamsThroughOneDescriptor_AreEachReadAheadOf) {
   for (const uint64_t streams : {2u, 3u, 5u}) {
     mount = make_mount(keep_data);
@@ -56,13 +56,13 @@ TEST_P(DataCacheLoops, StreamsThroughOneDescriptor_AreEachReadAheadOf) {
   }
 }
 
-// Whoever waits is not behind what nobody has asked for yet: of the slots some are left.
+// An application's read does not wait behind read-ahead: some slots stay free.
 TEST_P(DataCacheLoops, WhatIsReadAheadAndNotAnswered_HoldsUpNoReader) {
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
     o.cache_bytes = 256 * kMiB;
   });
-  constexpr size_t kFiles = 100;  // more than there are slots
+  constexpr size_t kFiles = 100;  // more than the number of slots
   std::vector<client::OpenFileRef> files;
   for (size_t i = 0; i < kFiles; ++i) {
     const std::string name = "f" + std::to_string(i);
@@ -73,7 +73,7 @@ TEST_P(DataCacheLoops, WhatIsReadAheadAndNotAnswered_HoldsUpNoReader) {
   std::vector<std::future<Result<client::ReadReply>>> reads;
   for (const auto& file : files)
     reads.push_back(mount->start(mount->fs().read(mount->user(), file, 0, kRead)));
-  // Of the same files, where nothing is on its way.
+  // The same files, at offsets that are not in flight.
   for (const auto& file : files)
     reads.push_back(mount->start(mount->fs().read(mount->user(), file, 7 * kRead, kRead)));
   const TimePoint end = Clock::now() + std::chrono::seconds(20);
@@ -88,7 +88,7 @@ TEST_P(DataCacheLoops, WhatIsReadAheadAndNotAnswered_HoldsUpNoReader) {
   for (auto& f : files) mount->close(std::move(f));
 }
 
-// One reader of one file, and every connection.
+// One reader of one file uses every connection.
 TEST_P(DataCacheLoops, OneFile_IsReadOverEveryConnection) {
   const auto connections = [&](size_t least_operations) {
     std::set<filer::LinkId> all;
@@ -184,7 +184,7 @@ TEST_P(DataCacheLoops, Memory_StaysBelowItsLimit_UnderTenTimesAsMuch) {
   for (auto& f : files) mount->close(std::move(f));
 }
 
-// That nothing is to be had just now does not last: a little is kept, enough to read ahead.
+// A lack of memory is often short, so a little room for read-ahead stays.
 TEST_P(DataCacheLoops, WithoutMemory_ALittleIsReadAhead_UntilThereIsMore) {
   std::atomic<uint64_t> available{0};
   mount = make_mount([&](client::ClientOptions& o) {
@@ -201,10 +201,10 @@ TEST_P(DataCacheLoops, WithoutMemory_ALittleIsReadAhead_UntilThereIsMore) {
   available = 64 * kMiB;
   EXPECT_TRUE(wait_for([](const auto& n) { return n.data_limit_bytes == 16 * kMiB; }));
   mount->close(std::move(file));
-  mount.reset();  // it asks how much is available
+  mount.reset();  // the mount uses `available`
 }
 
-// Not only what is kept goes: memory that has become idle does, too, all of it.
+// Cached data is dropped, and all idle memory is freed, too.
 TEST_P(DataCacheLoops, MemoryThatOthersNeed_IsGivenBack) {
   std::atomic<uint64_t> available{64 * kMiB};
   mount = make_mount([&](client::ClientOptions& o) {
@@ -224,7 +224,7 @@ TEST_P(DataCacheLoops, MemoryThatOthersNeed_IsGivenBack) {
   mount.reset();
 }
 
-// No further ahead than a file may have of the room: else what is read ahead would throw itself out.
+// Read-ahead stays within the file's share: otherwise it would evict itself.
 TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) {
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
@@ -251,7 +251,7 @@ TEST_P(DataCacheLoops, BesideManyFilesThatAreKept_NothingIsReadAheadForNothing) 
   mount->close(file);
 }
 
-// --- what is never kept, or never asked for here ---
+// --- reads that are not cached ---
 
 TEST_P(DataCacheLoops, ADirectRead_AsksTheServer_AndLeavesNothing) {
   const auto file = open_with_data_ahead();
@@ -295,7 +295,7 @@ TEST_P(DataCacheLoops, NotConfirmedForAcregmax_IsNotBelieved) {
   mount->close(file);
 }
 
-// --- others change the file ---
+// --- other clients change the file ---
 
 TEST_P(DataCacheLoops, AnotherClientsClose_IsSeenByTheNextOpen) {
   auto file = open_with_data_ahead();
@@ -312,7 +312,7 @@ TEST_P(DataCacheLoops, AnotherClientsClose_IsSeenByTheNextOpen) {
   mount->close(again);
 }
 
-// nfs(5), nocto: the open may believe what is cached; here it asks in any case, and what it hears counts.
+// nfs(5), nocto: the open may use cached attributes. This client sends an OPEN anyway and uses its reply.
 TEST_P(DataCacheLoops, AnotherClientsClose_IsSeenByTheNextOpen_AlsoWithNocto) {
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
@@ -334,8 +334,8 @@ TEST_P(DataCacheLoops, AChangeThatAttributesTellOf_IsSeen) {
   mount->close(file);
 }
 
-// The READ and the GETATTR behind it are executed after the change: what they bring is not of the version
-// that the open has seen.
+// The server executes READ and the GETATTR behind it after a change, so the data is not of the version that
+// the OPEN showed.
 TEST_P(DataCacheLoops, AChangeBeforeWhatIsReadAheadIsRead_IsNotKeptUnderTheOldVersion) {
   const auto rule = server->faults().add(read_ahead_request(), fault::Stall{});
   const auto file = mount->open("file");
@@ -349,8 +349,8 @@ TEST_P(DataCacheLoops, AChangeBeforeWhatIsReadAheadIsRead_IsNotKeptUnderTheOldVe
   mount->close(file);
 }
 
-// What is read ahead tells of a change: what is kept of the version before goes, who relies on the attributes
-// asks for them, and until somebody has nothing more is read ahead through this descriptor.
+// A read-ahead READ detects a change. Cached data of the old version is dropped, the attributes are fetched
+// before their next use, and this descriptor reads no further ahead until then.
 TEST_P(DataCacheLoops, WhatIsReadAheadOfAnotherVersion_EndsWhatIsKept) {
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
@@ -374,7 +374,7 @@ TEST_P(DataCacheLoops, WhatIsReadAheadOfAnotherVersion_EndsWhatIsKept) {
   mount->close(file);
 }
 
-// Who recalls a delegation is about to change the file.
+// A recall means that another client is about to change the file.
 TEST_P(DataCacheLoops, ARecallOfWhatIsOpen_LeavesNothingKept) {
   for (const int flags : {O_RDONLY, O_RDWR}) {
     ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
@@ -422,7 +422,7 @@ TEST_P(DataCacheLoops, UnderADelegation_IsBelievedLongerThanAcregmax) {
   mount->close(file);
 }
 
-// A delegation counts while the lease does: behind that, what is kept is believed as without one.
+// A delegation is valid only during the lease. After that, cached data expires as without a delegation.
 TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanAcregmax) {
   mount.reset();
   server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
@@ -437,8 +437,8 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   ASSERT_TRUE(change_behind_our_back());
   auto reading = mount->start(mount->fs().read(mount->user(), file, kKept, kRead));
-  turn_every_loop();  // or the renewal that waits there, too, may be answered first, and the delegation count
-                      // again
+  turn_every_loop();  // otherwise the renewal that waits there, too, may be answered first and make the
+                      // delegation valid again
   server->pause_reading(false);
   auto reply = reading.get();
   ASSERT_TRUE(reply);
@@ -446,7 +446,7 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   mount->close(file);
 }
 
-// The time of a suspension counts, though no clock of ours has gone on.
+// The time of a suspension counts, although our clock did not run on.
 TEST_P(DataCacheLoops, AfterASuspension_IsNotBelieved) {
   const auto file = open_with_data_ahead();
   ASSERT_TRUE(change_behind_our_back());
@@ -455,7 +455,7 @@ TEST_P(DataCacheLoops, AfterASuspension_IsNotBelieved) {
   mount->close(file);
 }
 
-// A lock orders data (section 10.3.2): what its last holder wrote is seen.
+// A lock orders data (section 10.3.2): it shows what its last holder wrote.
 TEST_P(DataCacheLoops, ALock_ShowsWhatItsLastHolderWrote) {
   const auto file = open_with_data_ahead();
   {
@@ -471,7 +471,7 @@ TEST_P(DataCacheLoops, ALock_ShowsWhatItsLastHolderWrote) {
   mount->close(file);
 }
 
-// Locks that are lost protect nothing any more: what was read under them is not what the next holder reads.
+// A lost lock protects nothing: the next holder must not get what was read under it.
 TEST_P(DataCacheLoops, ALockThatIsLost_LeavesNothingKept) {
   constexpr uint64_t kHolder = 7;
   mount = make_mount([](client::ClientOptions& o) {
@@ -495,7 +495,7 @@ TEST_P(DataCacheLoops, ALockThatIsLost_LeavesNothingKept) {
   for (const auto& f : {bystander, locked, file}) mount->close(f, kHolder);
 }
 
-// Our own write moves the change attribute, and hides that somebody else did, too.
+// Our own write moves the change attribute and so hides another client's change.
 TEST_P(DataCacheLoops, AChangeBesideOurOwn_IsSeenUnderALock) {
   const auto file = open_with_data_ahead();
   ASSERT_TRUE(change_behind_our_back());
@@ -506,8 +506,8 @@ TEST_P(DataCacheLoops, AChangeBesideOurOwn_IsSeenUnderALock) {
   mount->close(file);
 }
 
-// So without a promise nothing that is kept outlives it, wherever in the file it is. No lock and no open
-// asks.
+// So without a promise no cached data survives our own write, wherever in the file it is. Neither a lock nor
+// an open triggers this.
 TEST_P(DataCacheLoops, AChangeBesideOurOwn_IsSeenWithoutALock) {
   const auto file = open_with_data_ahead();
   ASSERT_TRUE(change_behind_our_back());
@@ -517,7 +517,7 @@ TEST_P(DataCacheLoops, AChangeBesideOurOwn_IsSeenWithoutALock) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// --- we change it ---
+// --- our own changes ---
 
 TEST_P(DataCacheLoops, OurOwnWrite_IsReadBack) {
   const auto file = open_with_data_ahead();
@@ -529,7 +529,7 @@ TEST_P(DataCacheLoops, OurOwnWrite_IsReadBack) {
   mount->close(file);
 }
 
-// Under a write delegation nobody else changes the file: what was read ahead and not written since stays.
+// Under a write delegation no other client changes the file, so cached data outside our writes stays.
 TEST_P(DataCacheLoops, OurOwnWriteUnderADelegation_LeavesTheRest) {
   mount_with_delegations();
   const auto file = open_with_data_ahead();
@@ -543,7 +543,7 @@ TEST_P(DataCacheLoops, OurOwnWriteUnderADelegation_LeavesTheRest) {
   mount->close(file);
 }
 
-// What became of it on the server nobody knows.
+// After a failed WRITE nobody knows what the server stored.
 TEST_P(DataCacheLoops, AWriteThatFails_LeavesNothingKept) {
   for (const int synchronous : {0, O_SYNC}) {
     ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
@@ -562,7 +562,7 @@ TEST_P(DataCacheLoops, AWriteThatFails_LeavesNothingKept) {
   }
 }
 
-// Under a write delegation, where our own WRITEs leave the rest.
+// Under a write delegation, where cached data outside our WRITEs would stay.
 TEST_P(DataCacheLoops, ACommitThatFails_LeavesNothingKept) {
   mount_with_delegations();
   const auto file = open_with_data_ahead();
@@ -576,8 +576,8 @@ TEST_P(DataCacheLoops, ACommitThatFails_LeavesNothingKept) {
   mount->close(file);
 }
 
-// Each COMMIT says that all before it is lost (RFC 8881 section 18.32.3), and none says what is there
-// instead.
+// Each COMMIT reports that all earlier data is lost (RFC 8881 section 18.32.3), and none says what the file
+// contains instead.
 TEST_P(DataCacheLoops, AVerifierThatIsAnotherOneEachTime_LeavesNothingKept) {
   server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
   uint64_t turn = 0;
@@ -606,7 +606,7 @@ TEST_P(DataCacheLoops, AVerifierThatIsAnotherOneEachTime_LeavesNothingKept) {
   }
 }
 
-// The READ has found the end of the file, and by the time its answer comes the file has another one.
+// The READ found the end of the file, and by the time of its reply the file has grown.
 TEST_P(DataCacheLoops, AppendedWhileTheEndIsReadAhead_IsNotTheEnd) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   server->make_file("/export/tail", content(3 * kRead), 0666);
@@ -625,7 +625,7 @@ TEST_P(DataCacheLoops, AppendedWhileTheEndIsReadAhead_IsNotTheEnd) {
   mount->close(file);
 }
 
-// Sent before the write, answered after it.
+// The READ was sent before the write and answered after it.
 TEST_P(DataCacheLoops, WhatIsReadAheadWhileWeWrite_IsNotKept) {
   const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});
   const auto file = mount->open("file", O_RDWR);
@@ -691,7 +691,7 @@ TEST_P(DataCacheLoops, AReadAheadThatFails_IsNobodysError) {
   mount->close(file);
 }
 
-// A server whose change attribute is not in the answer vouches for nothing.
+// If the reply has no change attribute, the data's version is unknown.
 TEST_P(DataCacheLoops, WithoutAChangeAttribute_NothingIsKept) {
   server->faults().add(read_ahead_request().always(), fault::Answer{OP_GETATTR, NFS4ERR_IO});
   const auto file = mount->open("file");
@@ -701,7 +701,7 @@ TEST_P(DataCacheLoops, WithoutAChangeAttribute_NothingIsKept) {
   mount->close(file);
 }
 
-// Few slots: half are for who waits.
+// With few slots, half of them stay free for application reads.
 TEST_P(DataCacheLoops, WithoutSlotsToSpare_NothingIsReadAhead) {
   server->set_target_slots(3);
   ASSERT_EQ(mount->mkdir("learns"), 0);
@@ -712,7 +712,7 @@ TEST_P(DataCacheLoops, WithoutSlotsToSpare_NothingIsReadAhead) {
   mount->close(file);
 }
 
-// --- everything at once ---
+// --- all at once ---
 
 TEST_P(DataCacheLoops, ReadersAndAWriter_AgreeOnEveryByte) {
   const auto node = mount->node("file");
@@ -730,7 +730,7 @@ TEST_P(DataCacheLoops, ReadersAndAWriter_AgreeOnEveryByte) {
           good = d.land() && good;
           text += as_string_view(d.slice.bytes);
         }
-        // Of any version, page by page.
+        // Each page may have any version, but only one.
         for (size_t i = 0; i < text.size(); i += 4096) {
           const char version = text[i + 100];
           good = good && text.substr(i, 4096) == content(4096, version, at + i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NFS4ERR_DELAY and NFS4ERR_GRACE: whatever operation says so, the request is made again after a while, and
-// the application sees nothing of it (RFC 8881 sections 15.1.1.3, 15.1.9.2).
+// NFS4ERR_DELAY and NFS4ERR_GRACE: whichever operation returns them, the request is repeated after a pause,
+// and the application does not notice (RFC 8881 sections 15.1.1.3, 15.1.9.2).
 #include "tests/unit/client/support/situations.h"
 
 namespace nfsrdma::test {

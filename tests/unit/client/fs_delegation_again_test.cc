@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delegations that come again, are forgotten, or cannot be recalled: what a server's restart, an upgrade or a
-// lost back channel makes of what was promised (RFC 8881 sections 8.3, 8.4.2, 10.2.1, 10.4, 18.16.3).
+// Delegations that are granted again, forgotten, or cannot be recalled: the effects of a server restart, an
+// upgrade or a lost back channel (RFC 8881 sections 8.3, 8.4.2, 10.2.1, 10.4, 18.16.3).
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ class AgainLoops : public DelegationLoops {
     return static_cast<size_t>(std::ranges::count_if(
         server->states(), [](const filer::StateFacts& s) { return s.revoked != filer::Revoked::kNo; }));
   }
-  // Something that says what the server's flags are, and time for what is done about them.
+  // Repeats a request that returns the server's status flags, and gives the client time to react to them.
   bool until_none_is_revoked() {
     return eventually([&] {
       (void)mount->run(mount->fs().statfs(mount->user(), mount->root()));
@@ -42,7 +42,7 @@ class AgainLoops : public DelegationLoops {
   filer::FaultPlan::RuleId late{};
 };
 
-// The bytes `from` of a message are `to` from now on.
+// Replaces the first `from` in the message by `to`.
 bool replace(ByteVector& message, ConstBytes from, ConstBytes to) {
   const auto at = std::ranges::search(message, from);
   if (at.empty()) return false;
@@ -51,7 +51,7 @@ bool replace(ByteVector& message, ConstBytes from, ConstBytes to) {
   return true;
 }
 
-// Section 10.2: what was promised is no promise after "the server may have revoked it", until it is had back.
+// Section 10.2: a promise ends when "the server may have revoked it", until the delegation is reclaimed.
 TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
   start_with_a_short_lease();
   server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kForgetClient; });
@@ -92,8 +92,8 @@ TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
   mount->expect_leftovers();
 }
 
-// Section 18.46.3: "... due to server restart, the client must reclaim locking state", and the session lives
-// on: what is under way is answered first.
+// Section 18.46.3: "... due to server restart, the client must reclaim locking state". The session survives,
+// so pending calls are answered first.
 TEST_P(AgainLoops, WhileAKeptSessionsCallsAreAnswered_NothingForgottenVouches) {
   server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
   server->make_file("/export/other", "content", 0666);
@@ -117,7 +117,7 @@ TEST_P(AgainLoops, WhileAKeptSessionsCallsAreAnswered_NothingForgottenVouches) {
   mount->expect_leftovers();
 }
 
-// Section 18.46.3: the flag stays until the client has said that it knows.
+// Section 18.46.3: the flag stays set until the client acknowledges the revocation.
 TEST_P(AgainLoops, RevokedOpenThatOnlyTheDelegationKeeps_IsAcknowledged) {
   server->make_file("/export/other", "content", 0666);
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -136,7 +136,7 @@ TEST_P(AgainLoops, RevokedOpenThatOnlyTheDelegationKeeps_IsAcknowledged) {
   mount->expect_leftovers();
 }
 
-// Section 10.2.1: what a server gives back may be less than what was reported; what that covered is
+// Section 10.2.1: a server may grant less in a reclaim than the client had. What the lost part covered is
 // reclaimed.
 TEST_P(AgainLoops, WriteDelegationThatComesBackAsOneForReading_LeavesNoLockBehind) {
   const auto file = mount->open("file", O_RDWR);
@@ -144,7 +144,7 @@ TEST_P(AgainLoops, WriteDelegationThatComesBackAsOneForReading_LeavesNoLockBehin
   ASSERT_TRUE(second);
   ASSERT_EQ(mount->lock(second->file, LockType::kWrite, 100, UINT64_MAX, 2), 0);
   ASSERT_EQ(live(StateKind::kLock).size(), 0u);
-  // OPEN_DELEGATE_WRITE with its space limit, 21 bytes behind the type: stateid and recall are in between.
+  // OPEN_DELEGATE_WRITE's space limit is 21 bytes behind the type; stateid and recall are in between.
   server->faults().add(on::reply_to(OP_OPEN), Mangle{[](ByteVector& reply) {
                          const ByteVector limit = words({1, 0xffffffff, 0xffffffff});
                          const auto at = std::ranges::search(reply, limit);
@@ -171,7 +171,7 @@ TEST_P(AgainLoops, WriteDelegationThatComesBackAsOneForReading_LeavesNoLockBehin
   mount->expect_leftovers();
 }
 
-// The delegation at the server is upgraded, and the answer brings it.
+// Upgrades the delegation at the server, and puts it into the reply.
 void AgainLoops::grant_again(ByteVector& reply) {
   open_delegation4 granted;
   granted.delegation_type = OPEN_DELEGATE_WRITE;
@@ -191,8 +191,8 @@ void AgainLoops::grant_again(ByteVector& reply) {
   ASSERT_TRUE(replace(reply, words({OPEN_DELEGATE_NONE_EXT, WND4_NOT_SUPP_UPGRADE}), bytes));
 }
 
-// By two names that nobody knows to be one file: the answer to the first OPEN waits until `late` is released,
-// what the second one has upgraded is held.
+// Opens one file by two names that the client takes for two files. The reply to the first OPEN waits until
+// `late` is released. The client holds what the second OPEN upgraded.
 std::shared_ptr<AgainLoops::Opening> AgainLoops::answer_late_what_is_upgraded() {
   {
     TestMount other(*server);
@@ -211,14 +211,14 @@ std::shared_ptr<AgainLoops::Opening> AgainLoops::answer_late_what_is_upgraded() 
   return opening;
 }
 
-// Section 18.16.3: a server that supports the "atomic upgrade" of a delegation gives the same state again.
+// Section 18.16.3: a server with "atomic upgrade" of delegations returns the same state again.
 TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
   const auto first = server->faults().add(on::reply_to(OP_OPEN), Stall{});
   const auto node = mount->node("file");
   auto reading = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
   ASSERT_TRUE(server->faults().wait_fired(first));
   auto writing = mount->start(mount->fs().open(mount->user(), node, O_RDWR));
-  std::this_thread::sleep_for(50ms);  // it waits behind the first
+  std::this_thread::sleep_for(50ms);  // it waits for the first one
   server->faults().add(on::reply_to(OP_OPEN), Mangle{[this](ByteVector& reply) { grant_again(reply); }});
   server->faults().release(first);
   const auto reader = reading.get(), writer = writing.get();
@@ -241,8 +241,8 @@ TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
   mount->expect_leftovers();
 }
 
-// Section 8.2.2: "... this field may be used by clients to order the responses": what was answered before the
-// upgrade and comes behind it says nothing new.
+// Section 8.2.2: "... this field may be used by clients to order the responses". A reply from before the
+// upgrade that arrives after it is out of date.
 TEST_P(AgainLoops, DelegationThatWasUpgradedMeanwhile_IsNotTakenForWhatItWas) {
   const auto answer = answer_late_what_is_upgraded();
   EXPECT_EQ(numbers().held_write, 1u);
@@ -262,7 +262,7 @@ TEST_P(AgainLoops, DelegationThatWasUpgradedMeanwhile_IsNotTakenForWhatItWas) {
   mount->expect_leftovers();
 }
 
-// What went back while its first answer was under way is not held because that comes.
+// The delegation was returned before the first reply arrived. That reply does not bring it back.
 TEST_P(AgainLoops, DelegationThatWentBackMeanwhile_IsNotHeld) {
   const auto answer = answer_late_what_is_upgraded();
   server->recall("/export/file");
@@ -282,8 +282,8 @@ TEST_P(AgainLoops, DelegationThatWentBackMeanwhile_IsNotHeld) {
   mount->expect_leftovers();
 }
 
-// Section 8.2.2: "... a seqid value of zero": what has been upgraded goes back, too, when that is not known
-// here.
+// Section 8.2.2: "... a seqid value of zero". An upgraded delegation is returned even if the client does not
+// know of the upgrade.
 TEST_P(AgainLoops, DelegationThatWasUpgradedWithoutAWord_GoesBackAsItIs) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
@@ -301,7 +301,7 @@ TEST_P(AgainLoops, DelegationThatWasUpgradedWithoutAWord_GoesBackAsItIs) {
   mount->expect_leftovers();
 }
 
-// Section 10.2: without a back channel nothing can be recalled. What is held goes back.
+// Section 10.2: without a back channel nothing can be recalled, so all delegations are returned.
 TEST_P(AgainLoops, WhereNoBackChannelIsToBeHad_DelegationsGoBack) {
   mount = std::make_unique<TestMount>(
       *server, TestMount::Settings{.loops = GetParam(),
@@ -343,8 +343,8 @@ TEST_P(AgainLoops, RecallThatIsSaidAgain_HoldsUpNoOther) {
   mount->close(other);
 }
 
-// A change of ours that was begun under a delegation, and done when it had gone back and somebody else had
-// written.
+// Our change began under a delegation. It was executed after the delegation was returned and another client
+// had written.
 TEST_P(AgainLoops, ChangeThatAReturnOvertakes_IsNotTakenForTheOnlyOne) {
   const std::string before(8192, 'a');
   server->make_file("/export/long", before, 0666);

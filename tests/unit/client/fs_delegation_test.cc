@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delegations of a mount: what they spare, what they promise, and how they go (RFC 8881
-// sections 10.2, 10.4, 10.5, 18.6, 18.16, 20.2).
+// Delegations of a mount: what they save, what they promise, and how they end (RFC 8881 sections 10.2, 10.4,
+// 10.5, 18.6, 18.16, 20.2).
 #include "tests/unit/client/support/captured_log.h"
 #include "tests/unit/client/support/delegation_mount.h"
 
@@ -37,7 +37,7 @@ TEST_P(DelegationLoops, OpensAndCloses_AreAnsweredHere) {
 TEST_P(DelegationLoops, AttributesAndNames_AreBelievedWhateverTheClockSays) {
   mount_with(std::chrono::seconds(0));
   EXPECT_EQ(mount->read_file("file"), "content");
-  const auto entry = mount->lookup("file");  // asked once more: now it is known under the delegation
+  const auto entry = mount->lookup("file");  // looked up once more, so that it was seen under the delegation
   ASSERT_TRUE(entry);
   EXPECT_GT(entry->attributes_ttl, Duration::zero());
   server->clear_journal();
@@ -47,7 +47,7 @@ TEST_P(DelegationLoops, AttributesAndNames_AreBelievedWhateverTheClockSays) {
   EXPECT_EQ(executed(OP_OPEN), 0u);
 }
 
-// The exception, time_access, is not asked for either: it stays that of the last answer.
+// time_access, the exception, is not fetched either: it keeps the last known value.
 TEST_P(DelegationLoops, TimeOfLastAccess_IsNotAskedFor) {
   EXPECT_EQ(mount->read_file("file"), "content");
   const auto before = mount->stat("file");
@@ -60,7 +60,7 @@ TEST_P(DelegationLoops, TimeOfLastAccess_IsNotAskedFor) {
   EXPECT_EQ(executed(OP_GETATTR), 0u);
 }
 
-// Section 10.4.4: "potentially conflicting OPEN request" recalls; what was open is open afterwards.
+// Section 10.4.4: a "potentially conflicting OPEN request" causes a recall; what was open stays open.
 TEST_P(DelegationLoops, RecallWhileOpen_LeavesTheFileOpen) {
   const auto first = mount->open("file");
   const auto second = mount->open("file");
@@ -79,8 +79,8 @@ TEST_P(DelegationLoops, RecallWhileOpen_LeavesTheFileOpen) {
   EXPECT_EQ(live(StateKind::kOpen).size(), other.fs().statistics().delegations.held_write);
 }
 
-// "opens that were done locally" are established with a "claim type of CLAIM_DELEGATE_CUR": the user who
-// opened it under the other's delegation has it open afterwards.
+// "opens that were done locally" are claimed with a "claim type of CLAIM_DELEGATE_CUR". A user who opened the
+// file under another user's delegation still has it open afterwards.
 TEST_P(DelegationLoops, AnotherUsersLocalOpen_IsClaimedBeforeTheReturn) {
   const auto first = mount->open("file");
   auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
@@ -98,7 +98,7 @@ TEST_P(DelegationLoops, AnotherUsersLocalOpen_IsClaimedBeforeTheReturn) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
-// nfs-ganesha knows version 4.0's claim alone, by name. It is asked once for the other.
+// nfs-ganesha supports only NFSv4.0's claim, by name. The client tries the claim by handle only once.
 TEST_P(DelegationLoops, ServerThatKnowsNoClaimByHandle_LocalOpensAreClaimedByName) {
   server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
   server->make_file("/export/later", "content", 0666);
@@ -119,7 +119,7 @@ TEST_P(DelegationLoops, ServerThatKnowsNoClaimByHandle_LocalOpensAreClaimedByNam
   }
 }
 
-// The server has not looked whether the delegation is that file's, which another client has put in its place.
+// The server does not check that the delegation belongs to the file that another client has given this name.
 TEST_P(DelegationLoops, ClaimByNameThatOpensAnotherFile_IsClosedAgain) {
   server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
   server->make_file("/export/other", "OTHER", 0666);
@@ -141,7 +141,7 @@ TEST_P(DelegationLoops, ClaimByNameThatOpensAnotherFile_IsClosedAgain) {
   EXPECT_EQ(mount->close(first), 0);
 }
 
-// A file that nobody has open goes with one COMPOUND: CLOSE and DELEGRETURN.
+// For a file that nobody has open, one COMPOUND is enough: CLOSE and DELEGRETURN.
 TEST_P(DelegationLoops, RecallOfAClosedFile_TakesOneCompound) {
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_EQ(live(StateKind::kOpen).size(), 1u) << "kept open with the delegation";
@@ -154,7 +154,7 @@ TEST_P(DelegationLoops, RecallOfAClosedFile_TakesOneCompound) {
   EXPECT_EQ(executed(OP_DELEGRETURN), 1u);
 }
 
-// After a recall the file is asked for again, and what somebody else made of it is seen.
+// After a recall the attributes are fetched again, so another client's change is seen.
 TEST_P(DelegationLoops, WhatAnotherClientWrites_IsSeenByTheNextOpen) {
   TestMount other(*server);
   for (int i = 0; i < 4; ++i) {
@@ -177,7 +177,7 @@ TEST_P(DelegationLoops, RemovedAndRenamedByAnotherClient_IsSeen) {
   EXPECT_EQ(executed(OP_DELEGRETURN), 2u);
 }
 
-// A file that is removed here frees its space at once, delegation or not.
+// A file that is removed here frees its space at once, also with a delegation.
 TEST_P(DelegationLoops, RemovedHere_IsNotKeptOpen) {
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_EQ(mount->unlink("file"), 0);
@@ -188,7 +188,7 @@ TEST_P(DelegationLoops, RemovedHere_IsNotKeptOpen) {
 
 class RemovalUnderDelegation : public DelegationLoops {
  protected:
-  // COMPOUNDs that return a delegation and do `op`.
+  // Counts COMPOUNDs that return a delegation and contain `op`.
   filer::FaultPlan::RuleId together(nfs_opnum4 op) {
     return server->faults().add(
         on::request_with(op).always().if_([](const filer::FaultEvent& e) { return e.has(OP_DELEGRETURN); }),
@@ -232,7 +232,7 @@ TEST_P(RemovalUnderDelegation, RenamedOver_TakesOneCompound) {
   EXPECT_EQ(live(StateKind::kDelegation).size(), 1u) << "of what has the name now";
 }
 
-// Section 15.1.1.3: the COMPOUND goes again as a whole, and finds the delegation returned.
+// Section 15.1.1.3: the whole COMPOUND is sent again, and the delegation is already returned then.
 TEST_P(RemovalUnderDelegation, Delayed_IsDoneOnce) {
   EXPECT_EQ(mount->read_file("file"), "content");
   server->faults().add(on::request_with(OP_REMOVE), Answer{OP_REMOVE, NFS4ERR_DELAY});
@@ -249,7 +249,7 @@ TEST_P(RemovalUnderDelegation, Refused_LeavesTheFile) {
 }
 
 TEST_P(RemovalUnderDelegation, OfOneThatIsReturnedAlready_IsDone) {
-  mount->expect_leftovers();  // of what the server was made to deny
+  mount->expect_leftovers();  // the server keeps what it refused to return
   for (const nfs_opnum4 op : {OP_CLOSE, OP_DELEGRETURN}) {
     const std::string name = op_name(op);
     server->make_file("/export/" + name, "content", 0666);
@@ -279,7 +279,7 @@ TEST_P(RemovalUnderDelegation, ServerRestartsBeforeOrAfterIt_Succeeds) {
   }
 }
 
-// Opening to write gives up a delegation for reading and may get one for writing.
+// An open for writing returns a read delegation, and the server may grant a write delegation.
 TEST_P(DelegationLoops, OpenToWrite_TradesTheDelegation) {
   EXPECT_EQ(mount->read_file("file"), "content");
   const auto file = mount->open("file", O_RDWR);
@@ -306,7 +306,7 @@ TEST_P(DelegationLoops, RecallOfAWriteDelegation_FlushesFirst) {
   EXPECT_EQ(other.read_file("file"), "written later");
 }
 
-// The kernel has what was written through a mapping until it is told to let go of it.
+// The kernel keeps data that was written through a mapping until it is told to drop the pages.
 TEST_P(DelegationLoops, RecallOfAWriteDelegation_AsksTheKernelForWhatWasMapped) {
   const auto file = mount->open("file", O_RDWR);
   const auto node = mount->node("file");
@@ -318,8 +318,8 @@ TEST_P(DelegationLoops, RecallOfAWriteDelegation_AsksTheKernelForWhatWasMapped) 
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// Who reads on through a descriptor or a mapping asks for nothing while the kernel has the pages: they are
-// gone before the other one may write. What he has read until then goes behind the return.
+// A reader with a descriptor or a mapping sends no request while the kernel has the pages. So they are
+// dropped before the other client may write. Pages that are read until then are dropped after the return.
 TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeAndBehindTheReturn) {
   const auto file = mount->open("file");
   const auto node = mount->node("file");
@@ -336,7 +336,7 @@ TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeAndBehindTh
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// A page that waits for a READ which the server does not answer does not cost the lease.
+// A page may wait for a READ that the server does not answer. That must not let the lease expire.
 TEST_P(DelegationLoops, RecallOfWhatIsOpen_WaitsForNoPageUntilTheLeaseIsOver) {
   start_with_a_short_lease();
   const auto file = mount->open("file");
@@ -348,7 +348,7 @@ TEST_P(DelegationLoops, RecallOfWhatIsOpen_WaitsForNoPageUntilTheLeaseIsOver) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// The same where it was written through, and of many: their pages are waited for together.
+// The same for files written through a mapping, and for many: all their pages share one wait.
 TEST_P(DelegationLoops, RecallOfManyThatAreOpen_WaitsForTheirPagesTogether) {
   constexpr int kFiles = 96;
   start_with_a_short_lease();
@@ -367,7 +367,7 @@ TEST_P(DelegationLoops, RecallOfManyThatAreOpen_WaitsForTheirPagesTogether) {
   for (auto& file : files) EXPECT_EQ(mount->close(std::move(file)), 0);
 }
 
-// The next open of what nobody has open finds out by itself whether the pages are good.
+// If nobody has the file open, the next open checks whether the kernel's pages are valid.
 TEST_P(DelegationLoops, RecallOfWhatNobodyHasOpen_LeavesTheKernelsPages) {
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_EQ(server->recall("/export/file"), 1u);
@@ -375,7 +375,7 @@ TEST_P(DelegationLoops, RecallOfWhatNobodyHasOpen_LeavesTheKernelsPages) {
   EXPECT_EQ(mount->front_end.data(mount->node("file")), 0u);
 }
 
-// Nor does a return of our own accord say that somebody is about to change the file.
+// A return of our own accord does not mean that another client is about to change the file.
 TEST_P(DelegationLoops, OpenToWriteBesideAReader_LeavesTheKernelsPages) {
   const auto reader = mount->open("file");
   ASSERT_EQ(numbers().held_read, 1u);
@@ -386,10 +386,10 @@ TEST_P(DelegationLoops, OpenToWriteBesideAReader_LeavesTheKernelsPages) {
   EXPECT_EQ(mount->close(reader), 0);
 }
 
-// A name that only the file's promise holds is answered here and not lent to the kernel, which could not be
-// told of a recall while somebody works in the directory.
+// A name that is valid only by the file's promise is answered by the daemon each time. The kernel may not
+// cache it, because it could not be told of a recall while a process works in the directory.
 TEST_P(DelegationLoops, NameThatOnlyThePromiseHolds_IsAskedForHereEachTime) {
-  start_with_a_short_lease();  // and directories are not believed at all
+  start_with_a_short_lease();  // and directories have no lifetime
   EXPECT_EQ(mount->read_file("file"), "content");
   ASSERT_TRUE(mount->lookup("file"));
   server->clear_journal();
@@ -403,7 +403,7 @@ TEST_P(DelegationLoops, NameThatOnlyThePromiseHolds_IsAskedForHereEachTime) {
   EXPECT_EQ(errno_of(mount->lookup("file")), ENOENT);
 }
 
-// Closing keeps the promise of close(2): the server has the data.
+// close(2) under a delegation still puts the data on the server.
 TEST_P(DelegationLoops, CloseUnderAWriteDelegation_WritesBack) {
   EXPECT_EQ(mount->write_file("new", "data"), 0);
   EXPECT_EQ(numbers().held_write, 1u);
@@ -413,7 +413,8 @@ TEST_P(DelegationLoops, CloseUnderAWriteDelegation_WritesBack) {
   EXPECT_EQ(executed(OP_OPEN), 0u);
 }
 
-// Section 20.2.3: the recall is answered before the delegation is returned; thousands at once are a queue.
+// Section 20.2.3: the recall is answered before the delegation is returned. Thousands of recalls make a
+// queue.
 TEST_P(DelegationLoops, RecallsOfMany_AreAllHeeded) {
   constexpr int kFiles = 300;
   for (int i = 0; i < kFiles; ++i) server->make_file("/export/f" + std::to_string(i), "x", 0666);
@@ -424,8 +425,7 @@ TEST_P(DelegationLoops, RecallsOfMany_AreAllHeeded) {
   EXPECT_EQ(numbers().recalled, uint64_t{kFiles});
 }
 
-// Opens, closes and reads beside recalls: whoever has the file open can read it, and in the end nothing is
-// left.
+// Opens, closes and reads during recalls: every open file can be read, and at the end no state is left.
 TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
   const client::NodeRef node = mount->node("file");
   const auto turn = [](TestMount& m, client::NodeRef n, uint32_t uid) -> Task<int> {
@@ -463,8 +463,8 @@ TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
 
 // --- locks (section 10.4.2) ---
 
-// Section 10.4: the holder of a write delegation "may handle ... byte-range locks" itself, since nobody else
-// can have one.
+// Section 10.4: the holder of a write delegation "may handle ... byte-range locks" itself, because no other
+// client can have a lock.
 TEST_P(DelegationLoops, LocksUnderAWriteDelegation_AreGivenHere) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
@@ -485,7 +485,7 @@ TEST_P(DelegationLoops, LocksUnderAWriteDelegation_AreGivenHere) {
   EXPECT_EQ(executed(OP_LOCKU), 0u);
 }
 
-// Section 10.4.4: what was locked under the delegation is locked on the server when it goes back.
+// Section 10.4.4: locks taken under the delegation are taken at the server when it is returned.
 TEST_P(DelegationLoops, RecallWithLocks_BringsThemToTheServer) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
@@ -521,8 +521,8 @@ TEST_P(DelegationLoops, RecallWithAnotherUsersLocks_BringsThemToTheServer) {
   EXPECT_TRUE(live(StateKind::kLock).empty());
 }
 
-// The return waits for pages, and the server does not know of these locks yet: it would give others beside
-// them.
+// The return waits for pages, and the server does not know these locks yet. A LOCK sent now could conflict
+// with them.
 TEST_P(DelegationLoops, LockWhileTheReturnIsHeldUp_IsGivenBesideTheLocalOnes) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
@@ -552,7 +552,7 @@ TEST_P(DelegationLoops, LockWhileTheReturnIsHeldUp_IsGivenBesideTheLocalOnes) {
   EXPECT_EQ(other.close(theirs, 7), 0);
 }
 
-// A recall of the file brings its locks to the server, which restarts when it is to be told of the second.
+// A recall brings the file's locks to the server, which restarts when it gets the second LOCK.
 void restart_at_the_second_lock(filer::Server& server, TestMount& mount, const client::OpenFileRef& file) {
   const auto restarted = server.faults().add(on::request_with(OP_LOCK).nth(2), filer::fault::Restart{});
   EXPECT_EQ(server.recall("/export/file"), 1u);
@@ -560,8 +560,8 @@ void restart_at_the_second_lock(filer::Server& server, TestMount& mount, const c
   EXPECT_EQ(mount.read(file).value_or("error"), "content");
 }
 
-// One lock is at the old server when it restarts, the other is not: with the delegation that comes back both
-// are local again, and go to the server with that one.
+// When the old server restarts, it has one lock and not the other. The reclaimed delegation makes both local
+// again, and they go to the server with its return.
 TEST_P(DelegationLoops, RestartWhileLocksAreBroughtToTheServer_KeepsThem) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
@@ -578,8 +578,8 @@ TEST_P(DelegationLoops, RestartWhileLocksAreBroughtToTheServer_KeepsThem) {
   EXPECT_EQ(other.close(theirs, 7), 0);
 }
 
-// One of two owners is at the old server by then. With the delegation that comes back the other's locks must
-// not stay here alone, beside a server that is asked for more.
+// When the old server restarts, it has the locks of one of two owners. After the delegation is reclaimed, the
+// other owner's locks must not stay local while the server grants locks, too.
 TEST_P(DelegationLoops, RestartBetweenTwoOwnersLocks_LeavesNoneOutOfSight) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
@@ -599,7 +599,7 @@ TEST_P(DelegationLoops, RestartBetweenTwoOwnersLocks_LeavesNoneOutOfSight) {
   EXPECT_EQ(other.close(theirs, 7), 0);
 }
 
-// "file", open and locked for writing as a whole by owner 1, and written under that lock.
+// Opens "file", locks all of it for writing as owner 1, and writes under that lock.
 client::OpenFileRef written_under_a_lock(TestMount& mount) {
   const auto file = mount.open("file", O_RDWR);
   EXPECT_EQ(mount.lock(file, client::LockType::kWrite, 0, UINT64_MAX, 1), 0);
@@ -607,7 +607,7 @@ client::OpenFileRef written_under_a_lock(TestMount& mount) {
   return file;
 }
 
-// What is written under a lock is there for its next holder, on any mount.
+// Data written under a lock is visible to the next holder, on any mount.
 TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
   using client::LockType;
   const auto file = written_under_a_lock(*mount);
@@ -620,8 +620,8 @@ TEST_P(DelegationLoops, DataUnderALocalLock_IsSeenByTheNextHolder) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
-// It is on the server when the lock is given up, although nobody else could have had it: this host may be
-// gone before it is asked to write back.
+// The data is on the server when the lock is released, although no other client could have had the lock: this
+// host may fail before a recall makes it write back.
 TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
   using client::LockType;
   const auto file = written_under_a_lock(*mount);
@@ -636,7 +636,7 @@ TEST_P(DelegationLoops, UnlockUnderAWriteDelegation_WritesBack) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
-// A write lock that becomes a read lock lets readers in: they see what was written under it.
+// A write lock that becomes a read lock admits readers: they see the data written under it.
 TEST_P(DelegationLoops, WriteLockThatBecomesAReadLock_WritesBack) {
   using client::LockType;
   const auto file = written_under_a_lock(*mount);
@@ -648,21 +648,20 @@ TEST_P(DelegationLoops, WriteLockThatBecomesAReadLock_WritesBack) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
-// Locks that were only here are lost with a delegation that is revoked: I/O under them fails until they are
-// released.
+// Local locks are lost with a revoked delegation. I/O that relies on them fails until they are released.
 TEST_P(DelegationLoops, RevokedWithLocks_LosesThem) {
   using client::LockType;
   const auto file = mount->open("file", O_RDWR);
   EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
   revoke_delegations();
-  mount->read(file);  // finds out
+  mount->read(file);  // the client notices
   EXPECT_FALSE(mount->read(file));
   EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
   EXPECT_EQ(*mount->read(file), "content");
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// The log of a mount is read by people who may not read its files: names stand in it from debug on.
+// People who may not read a mount's files may read its log: file names appear only from debug on.
 TEST_P(DelegationLoops, RevokedWithLocks_AreToldOfWithoutTheNameBelowDebug) {
   using client::LockType;
   server->make_file("/export/precious", "content", 0666);
@@ -671,7 +670,7 @@ TEST_P(DelegationLoops, RevokedWithLocks_AreToldOfWithoutTheNameBelowDebug) {
     const auto file = mount->open("precious", O_RDWR);
     EXPECT_EQ(mount->lock(file, LockType::kWrite, 0, 9, 1), 0);
     revoke_delegations();
-    mount->read(file);  // finds out
+    mount->read(file);  // the client notices
     EXPECT_FALSE(mount->read(file));
     EXPECT_EQ(mount->lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
     EXPECT_EQ(mount->close(file), 0);
@@ -682,8 +681,9 @@ TEST_P(DelegationLoops, RevokedWithLocks_AreToldOfWithoutTheNameBelowDebug) {
   }
 }
 
-// While the delegation goes back it is not known yet whether the server gives the lock: what is written under
-// it counts on the delegation, not on the open, which stays when both are given to somebody else.
+// During the return it is not known yet whether the server will grant the lock. So a WRITE under the lock
+// relies on the delegation's stateid. The open's would stay valid when the server grants both to another
+// client.
 TEST_P(DelegationLoops, RevokedWhileItsLocksAreBroughtToTheServer_NothingIsWrittenUnderThem) {
   using client::LockType;
   const auto file = mount->create("locked");
@@ -723,8 +723,8 @@ TEST_P(DelegationLoops, RestartWithLocalLocks_KeepsThemWithTheDelegation) {
   EXPECT_EQ(mount->close(file, 1), 0);
 }
 
-// Section 10.4.4 by the client's own will: unmounting returns all (TestMount checks that the server knows us
-// no more).
+// Section 10.4.4 without a recall: unmounting returns all delegations. (TestMount checks that the server has
+// forgotten the client.)
 TEST_P(DelegationLoops, Unmount_ReturnsAll) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(mount->write_file("f" + std::to_string(i), "x"), 0);
   EXPECT_EQ(numbers().held_write, 20u);
@@ -732,7 +732,7 @@ TEST_P(DelegationLoops, Unmount_ReturnsAll) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// With `noac`, whose users want the server asked each time, there are none.
+// With `noac` no delegations are requested, because its users want every access to reach the server.
 TEST_P(DelegationLoops, Noac_AsksForNone) {
   TestMount plain(*server, {.options = [](client::ClientOptions& o) { o.noac = true; }});
   EXPECT_EQ(plain.read_file("file"), "content");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exactly once (RFC 8881 section 2.10.6): what was executed before the connection was cut is not executed
-// again, and the application is told how it ended, not that its own success stands in the way.
+// Exactly once (RFC 8881 section 2.10.6): a request that was executed before the connection was cut is not
+// executed again. The application gets its result, and not an error that our own success causes.
 #include "tests/unit/client/support/situations.h"
 
 namespace nfsrdma::test {
@@ -36,14 +36,14 @@ class ExactlyOnce : public testing::TestWithParam<std::tuple<unsigned, Situation
     outcome.replays = server->replays();
     return outcome;
   }
-  // As if nothing had happened.
+  // The result is the same as without the fault.
   void expect_undisturbed(const Outcome& outcome) {
     const Outcome undisturbed = run();
     EXPECT_EQ(undisturbed.error, 0);
     EXPECT_GE(undisturbed.executed, 1u);
     EXPECT_EQ(outcome.error, 0);
-    // WRITE and COMMIT may be repeated, so the server is not asked to keep their replies (sa_cachethis, RFC
-    // 8881 section 2.10.6.1.3).
+    // WRITE and COMMIT are idempotent, so the server need not cache their replies (sa_cachethis, RFC 8881
+    // section 2.10.6.1.3).
     if (situation().op == OP_WRITE || situation().op == OP_COMMIT) {
       EXPECT_GE(outcome.executed, undisturbed.executed);
     } else {
@@ -75,8 +75,8 @@ TEST_P(ExactlyOnce, ReplyLostThreeTimes_IsNotExecutedAgain) {
   EXPECT_EQ(outcome.replays, 3u);
 }
 
-// The server restarts after it has executed the request: its reply cache is gone, and the request comes again
-// in a new session. Success must not be reported as EEXIST or ENOENT, and nothing may be left open.
+// The server restarts after it executed the request. Its reply cache is gone, and the request is repeated in
+// a new session. Success must not be reported as EEXIST or ENOENT, and nothing may stay open.
 TEST_P(ExactlyOnce, ServerRestartsBeforeTheReply_IsNotReportedAsAFailure) {
   const Outcome undisturbed = run();
   const Outcome outcome = run([&](filer::Server& server) {
@@ -90,7 +90,7 @@ TEST_P(ExactlyOnce, ServerRestartsBeforeTheReply_IsNotReportedAsAFailure) {
 TEST_P(ExactlyOnce, SessionLostWithTheReply_IsNotReportedAsAFailure) {
   const Outcome undisturbed = run();
   const Outcome outcome = run([&](filer::Server& server) {
-    // The reply is lost with its connection, and the session is gone when the client is back.
+    // The reply is lost with its connection, and the session is gone when the client reconnects.
     server.faults().add(on::reply_to(situation().op), filer::fault::Call{[&server] {
                           for (const auto& c : server.clients()) {
                             for (const auto& s : c.sessions) server.forget_session(s);
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExactlyOnce,
                                   std::to_string(std::get<0>(param.param)) + "Loops";
                          });
 
-// --- failures of others must stay failures ---
+// --- failures caused by other clients stay failures ---
 
 TEST(ExactlyOnceLimits, NameOfSomebodyElse_IsStillInTheWayAfterARestart) {
   auto server = start_filer();
@@ -143,7 +143,7 @@ TEST(ExactlyOnceLimits, ObjectOfSomebodyElse_IsNotTakenForOwn) {
   EXPECT_EQ(mount.symlink("here", "file"), EEXIST);
 }
 
-// What a squashed user makes belongs to somebody else; whom, is learnt from what it made before.
+// A squashed user's objects have another owner. The client learns it from earlier objects.
 TEST(ExactlyOnceLimits, ObjectsOfASquashedUser_AreKnownAsItsOwn) {
   auto server = start_filer();
   server->configure([](filer::Switches& s) { s.anonymous_root = true; });
@@ -171,7 +171,7 @@ TEST(ExactlyOnceLimits, RenameOfWhatWasNeverThere_IsStillAnError) {
   EXPECT_EQ(mount.rename("a", "b"), ENOENT);
 }
 
-// Many writers, and the connection is cut at every 7th reply: each record arrives once, in its place.
+// Many writers, and the connection is cut at every 7th reply: each record is written once, at its place.
 TEST(ExactlyOnceAppends, UnderRepeatedCuts_LoseAndRepeatNothing) {
   auto server = start_filer();
   TestMount mount(*server, {.loops = 4});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exclusive create (RFC 8881 sections 18.16.3, 18.16.4): made once, through a restart, and with times that
-// are times where the server keeps the verifier in them.
+// Exclusive create (RFC 8881 sections 18.16.3, 18.16.4): executed once, also across a restart. The file has
+// real times, although the server keeps the verifier in them.
 #include <cstdlib>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -24,11 +24,11 @@ class Exclusive : public testing::TestWithParam<Kept> {
     server->configure([](filer::Switches& s) { s.verifier_in_times = GetParam().in_times; });
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam().loops});
   }
-  // Of a file that was just made, here and on the server.
+  // Checks the times of a new file, here and on the server.
   void expect_times_of_now() {
     const auto here = mount->stat("file");
     ASSERT_TRUE(here);
-    const time_t now = here->ctime.tv_sec;  // the server's clock, which stands nearly still here
+    const time_t now = here->ctime.tv_sec;  // the server's clock, which hardly moves in this test
     EXPECT_LT(std::abs(here->mtime.tv_sec - now), 60);
     EXPECT_LT(std::abs(here->atime.tv_sec - now), 60);
     EXPECT_EQ(here->mode & 07777, 0640u);
@@ -44,8 +44,8 @@ class Exclusive : public testing::TestWithParam<Kept> {
 };
 
 // "The client MUST immediately send a SETATTR to set attributes used to store the verifier. ... The
-// subsequent SETATTR MUST NOT occur in the same COMPOUND request as the OPEN." And none where nothing is in
-// them.
+// subsequent SETATTR MUST NOT occur in the same COMPOUND request as the OPEN." If no attribute stores the
+// verifier, no SETATTR is sent.
 TEST_P(Exclusive, AttributesOfTheVerifier_AreSetAtOnceAndByThemselves) {
   const auto file = create();
   ASSERT_TRUE(file);
@@ -76,7 +76,7 @@ TEST_P(Exclusive, RestartBehindTheCreate_SetsThemAllTheSame) {
   EXPECT_EQ(mount->close(*file), 0);
 }
 
-// The file is there and open, and nobody else has it.
+// The file exists and is open, and no other client has it.
 TEST_P(Exclusive, TimesThatCannotBeSet_AreNoFailureOfTheCreate) {
   server->faults().add(on::request_with(OP_SETATTR), Answer{OP_SETATTR, NFS4ERR_PERM});
   const auto file = create();

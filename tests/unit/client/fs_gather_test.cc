@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How small writes, and those of a busy stream, are gathered into fewer WRITEs.
+// How small writes, and the writes of a busy stream, are combined into fewer WRITEs.
 #include <thread>
 
 #include "client/cache/held_extents.h"
@@ -31,7 +31,7 @@ TEST_P(GatherLoops, SmallNeighbours_GoTogether) {
   EXPECT_LE(mount.requests("WRITE"), 4u);
 }
 
-// Appends to as many places of a new file, a piece to each in turn; returns what the file is then.
+// Appends to `places` places of a new file, one piece to each in turn. Returns the expected content.
 std::string append_in_turn(TestMount& mount, const client::OpenFileRef& file, size_t places) {
   constexpr size_t kApart = 300'000, kRounds = 64, kPiece = 4001;
   std::string expected((places - 1) * kApart + kRounds * kPiece, '\0');
@@ -61,7 +61,7 @@ TEST_P(GatherLoops, AppendsToMorePlacesThanAreHeld_ArriveWhole) {
   EXPECT_EQ(server->read_file("/export/file"), expected);
 }
 
-// Each is read, and committed, whichever was written last.
+// Each place can be read and committed, whichever was written last.
 TEST_P(GatherLoops, SeveralHeldPlaces_AreThereForWhoeverReads) {
   constexpr uint64_t kApart = 100'000;
   const auto file = mount.create("file");
@@ -79,7 +79,7 @@ TEST_P(GatherLoops, SeveralHeldPlaces_AreThereForWhoeverReads) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Written in pieces that lie one behind the other in memory, as the front end reads those of a stream.
+// Writes pieces that are adjacent in memory, as the front end reads those of a stream.
 class StreamLoops : public GatherLoops {
  protected:
   static constexpr size_t kPiece = 128u << 10;
@@ -173,8 +173,7 @@ TEST_P(GatherLoops, HeldData_IsThereForWhoeverReadsOrAsks) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Small writes that are scattered over a file do not keep a buffer for their neighbours until they are
-// committed.
+// Small scattered writes do not each hold a whole buffer until they are committed.
 TEST_P(GatherLoops, ScatteredSmallWrites_KeepLittleMoreThanTheirData) {
   const auto file = mount.create("file");
   const size_t before = mount.buffers().outstanding_bytes();
@@ -185,14 +184,14 @@ TEST_P(GatherLoops, ScatteredSmallWrites_KeepLittleMoreThanTheirData) {
     const auto now = mount.fs().statistics().cache;
     return now.dirty_bytes + now.uncommitted_bytes;
   };
-  // What a WRITE's answer is just moving from one to the other counts twice.
+  // A WRITE's reply moves bytes from one counter to the other; meanwhile they count twice.
   while (kept() > kWrites * kBytes) std::this_thread::yield();
   ASSERT_EQ(kept(), kWrites * kBytes);
   EXPECT_LE(mount.buffers().outstanding_bytes() - before, 2 * kWrites * kBytes);
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// A few that belong together keep a few times as much.
+// Short runs of writes hold a few times their size.
 TEST_P(GatherLoops, ScatteredRunsOfSmallWrites_KeepLittleMoreThanTheirData) {
   const auto file = mount.create("file");
   const size_t before = mount.buffers().outstanding_bytes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies no server should send: cut, damaged, unasked for. They cost at most their own request (EIO) or the
-// connection; never a hang, a crash, or the mount.
+// Replies that no server should send: truncated, damaged, unrequested. They cost at most their own request
+// (EIO) or the connection. They never cause a hang or a crash, and never end the mount.
 #include <algorithm>
 #include <random>
 
@@ -16,8 +16,8 @@ namespace fault = filer::fault;
 
 class Hostile : public testing::TestWithParam<Situation> {
  protected:
-  // Nothing is remembered from one attempt to the next, and leftovers on the server are not the client's
-  // fault: it was never told of them.
+  // No caches, so that attempts are independent. The client is not responsible for leftovers on the server,
+  // because it never learnt of them.
   std::unique_ptr<TestMount> mount(filer::Server& server) {
     auto m = std::make_unique<TestMount>(server, TestMount::Settings{.options = [](client::ClientOptions& o) {
                                            o.timeo = 100ms;
@@ -27,7 +27,7 @@ class Hostile : public testing::TestWithParam<Situation> {
     m->expect_leftovers();
     return m;
   }
-  // The size of an undisturbed reply.
+  // The size of a reply without a fault.
   size_t reply_bytes(filer::Server& server, TestMount& m) {
     size_t bytes = 0;
     server.faults().add(on::reply_to(GetParam().op),
@@ -36,7 +36,7 @@ class Hostile : public testing::TestWithParam<Situation> {
     EXPECT_EQ(GetParam().act(m, "measured"), 0);
     return bytes;
   }
-  // Disturbed, and afterwards everything works.
+  // Runs with the fault, and checks that everything works afterwards.
   void attempt(filer::Server& server, TestMount& m, const std::string& name,
                const filer::FaultAction& action) {
     prepare(server, GetParam(), name);
@@ -47,7 +47,7 @@ class Hostile : public testing::TestWithParam<Situation> {
   }
 };
 
-// The decoders are cut at every byte elsewhere (tests/unit/xdr); a step of 7 cuts each field in each of its
+// tests/unit/xdr cuts the decoders' input at every byte. Here a step of 7 cuts each field at each of its
 // bytes.
 TEST_P(Hostile, ReplyCutAnywhere_CostsAtMostTheRequest) {
   auto server = start_filer();
@@ -110,7 +110,7 @@ TEST_P(Hostile, RefusedByRpc_IsAnError) {
   }
 }
 
-// Any status at all, for the operation and for SEQUENCE: an error, or recovery and success, within bounds.
+// Any status, of the operation and of SEQUENCE: an error, or recovery and success, within a time limit.
 TEST_P(Hostile, AnyStatus_IsAnErrorOrRecoveredFrom) {
   auto server = start_filer();
   const auto m = mount(*server);
@@ -127,7 +127,7 @@ TEST_P(Hostile, AnyStatus_IsAnErrorOrRecoveredFrom) {
 INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(situations()),
                          [](const auto& param) { return std::string(param.param.name); });
 
-// --- names that no file can have: the kernel takes none of an answer behind one, and forgets none of it ---
+// --- names that no file can have: the kernel rejects the rest of the reply and never forgets its lookups ---
 
 TEST(HostileListing, ImpossibleNames_AreLeftOut) {
   for (const char odd : {'/', '\0'}) {
@@ -177,7 +177,7 @@ TEST(HostileListing, AnswersOfImpossibleNamesOnly_AreNotTheEnd) {
   EXPECT_GT(mount.requests("READDIR"), 2u) << "one of them has none else";
 }
 
-// --- the lost and the late ---
+// --- lost and late replies ---
 
 TEST(HostileTiming, RepliesOutOfOrder_FindTheirRequests) {
   auto server = start_filer();
@@ -195,8 +195,8 @@ TEST(HostileTiming, RepliesOutOfOrder_FindTheirRequests) {
   }
 }
 
-// A reply that never comes on a connection that stays: nfs(5)'s timeo and retrans decide when the connection
-// is given up.
+// A reply never arrives on a connection that stays up: nfs(5)'s timeo and retrans decide when the client
+// closes it.
 TEST(HostileTiming, ReplyThatNeverComes_IsHadOverTheNextConnection) {
   auto server = start_filer();
   TestMount mount(*server, {.options = [](client::ClientOptions& o) {
@@ -231,7 +231,7 @@ TEST(HostileTiming, SoftMount_SaysWhenItsPatienceIsOver) {
   EXPECT_FALSE(mount.fs().soft_timed_out());
 }
 
-// Random damage to random replies of everything, for a while.
+// Random damage to random replies of all kinds, for a while.
 TEST(HostileMix, AnythingDamaged_LeavesTheMountUsable) {
   auto server = start_filer();
   TestMount mount(*server, {.loops = 4, .options = [](client::ClientOptions& o) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POSIX locks and flock through LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8): between owners of one
-// mount and between mounts, with and without waiting.
+// mount and between mounts, waiting and not waiting.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -31,7 +31,7 @@ class LockLoops : public testing::TestWithParam<unsigned> {
     co_await mount.fs().release(mount.user(), std::move(file));
     co_return Result<>{};
   }
-  // The server has refused a LOCK: whoever waits for it waits.
+  // The server has denied a LOCK, so a waiting request is waiting now.
   void wait_for_denial() {
     EXPECT_TRUE(server->wait_until([](filer::Core& core) {
       const auto locks = core.journal.count(OP_LOCK);
@@ -40,8 +40,8 @@ class LockLoops : public testing::TestWithParam<unsigned> {
   }
 };
 
-// An OPEN that is not answered until another client has returned its delegation holds up who closes the file,
-// and nobody's locks.
+// An OPEN waits until another client returns its delegation. It delays a process that closes the file, but it
+// does not delay locks.
 TEST_P(LockLoops, WhileACloseWaitsForAnOpen_AreGivenUp) {
   const auto locked = mount.open("file", O_RDONLY), closed = mount.open("file", O_RDONLY);
   ASSERT_EQ(mount.lock(locked, LockType::kRead), 0);
@@ -113,9 +113,8 @@ TEST_P(LockLoops, Flock_IsPerDescription) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// POSIX: any close of a file by a process drops all of its locks on it.
-// flock(2): over NFS "to place an exclusive lock ... requires the file to be opened for writing", as a
-// byte-range lock does; the server need not be asked.
+// flock(2): over NFS "to place an exclusive lock ... requires the file to be opened for writing", as for a
+// byte-range lock. The client checks this without the server.
 TEST_P(LockLoops, FlockThatTheDescriptorDoesNotAllow_IsABadDescriptor) {
   const auto reader = mount.open("file", O_RDONLY);
   const auto writer = mount.open("file", O_WRONLY);
@@ -130,6 +129,7 @@ TEST_P(LockLoops, FlockThatTheDescriptorDoesNotAllow_IsABadDescriptor) {
   mount.close(writer);
 }
 
+// POSIX: any close(2) of a file by a process releases all of its locks on the file.
 TEST_P(LockLoops, CloseOfAnyDescriptor_DropsItsOwnersLocks) {
   const auto one = mount.open("file", O_RDWR), two = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(one, LockType::kWrite, 0, 9, 1), 0);
@@ -155,7 +155,8 @@ TEST_P(LockLoops, OtherMount_IsExcludedUntilTheUnlock) {
   mount.close(here);
 }
 
-// Readers may come as soon as the server has it: what was written under the lock is there before.
+// Readers may come as soon as the server has the read lock, so the data written under the write lock is there
+// before.
 TEST_P(LockLoops, WriteLockThatBecomesAReadLock_WritesBackFirst) {
   const auto file = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(file, LockType::kWrite), 0);
@@ -217,7 +218,7 @@ TEST_P(LockLoops, WaitingForEachOther_IsADeadlockAndEndsForOne) {
   auto& granted = &refused == &first ? second : first;
   EXPECT_EQ(errno_of(refused.get()), EDEADLK);
   EXPECT_EQ(granted.wait_for(0s), std::future_status::timeout) << "the other one waits on";
-  // Who is refused keeps what it has until it gives that up.
+  // The refused owner keeps its locks until it releases them.
   const bool first_refused = &refused == &first;
   EXPECT_EQ(mount.lock(first_refused ? file : other, LockType::kUnlock, 0, UINT64_MAX, first_refused ? 1 : 2),
             0);
@@ -233,7 +234,7 @@ TEST_P(LockLoops, WaitingForEachOtherInTurn_IsNoDeadlock) {
     auto second = start_waiting(mount, file, LockType::kWrite, 2);
     wait_for_denial();
     EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
-    // The second one waits for the first one no more, whatever it was told before.
+    // The second owner no longer waits for the first one, whatever an earlier denial said.
     auto first = start_waiting(mount, file, LockType::kWrite, 1);
     const auto ready = [](auto& lock) { return lock.wait_for(1ms) == std::future_status::ready; };
     bool first_has_it = false;
@@ -296,8 +297,8 @@ TEST_P(LockLoops, CancelledBeforeItBegins_IsInterrupted) {
   mount.close(file, 1);
 }
 
-// The application is gone while the last LOCK is on its way: the lock that the server then grants is given
-// back.
+// The application goes away while the last LOCK is in progress. If the server then grants the lock, it is
+// released.
 TEST_P(LockLoops, CancelledWhileTheServerGrantsIt_IsGivenBack) {
   const auto file = mount.open("file", O_RDWR);
   const auto cancellation = std::make_shared<client::Cancellation>();
@@ -311,8 +312,8 @@ TEST_P(LockLoops, CancelledWhileTheServerGrantsIt_IsGivenBack) {
   mount.close(file, 1);
 }
 
-// The application was told EINTR, and asks again while the first LOCK is still on its way: that must not take
-// away what the second one gets.
+// The application got EINTR, and asks again while the first LOCK is still in progress. The cleanup of the
+// first must not release the second one's lock.
 TEST_P(LockLoops, CancelledAndAskedForAgain_IsHeld) {
   for (const bool wait : {false, true}) {
     const auto file = mount.open("file", O_RDWR);
@@ -333,7 +334,7 @@ TEST_P(LockLoops, CancelledAndAskedForAgain_IsHeld) {
   }
 }
 
-// An upgrade and a longer range, granted too late: what the process had before is what it has now.
+// An upgrade and a longer range are granted too late: the process keeps its earlier locks.
 TEST_P(LockLoops, CancelledUpgrade_LeavesWhatWasHeldBefore) {
   const auto file = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(file, LockType::kRead, 0, 9, 2), 0);
@@ -354,7 +355,7 @@ TEST_P(LockLoops, CancelledUpgrade_LeavesWhatWasHeldBefore) {
   mount.close(mount.open("file", O_RDWR), 1);
 }
 
-// The lock is there, whatever the server says of the attributes next.
+// The lock is granted, whatever happens to the GETATTR that follows.
 TEST_P(LockLoops, GrantedWithoutAttributes_IsGrantedAndTheKernelsPagesAreForgotten) {
   const auto file = mount.open("file", O_RDWR);
   const unsigned before = mount.front_end.data(mount.node("file"));
@@ -406,9 +407,7 @@ TEST_P(LockLoops, UnmountWhileSomebodyWaits_EndsTheWait) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, LockLoops, testing::Values(1u, 4u));
 
-// local_lock= and what the descriptor must allow are the front end's and the server's matter; ranges are
-// ours.
-// --- processes that are killed: nobody waits for their flush ---
+// --- killed processes: nobody waits for their flush ---
 
 class KilledLoops : public LockLoops {
  protected:
@@ -442,7 +441,7 @@ TEST_P(KilledLoops, LocksNobodyReleased_AreReleasedBeforeTheClose) {
   EXPECT_EQ(server->executed(OP_CLOSE).executed, 1u);
 }
 
-// What the server counts as held and we do not.
+// The server believes that a lock is held; the client does not.
 TEST_P(KilledLoops, CloseRefusedBecauseOfLocks_IsRepeatedWithoutThem) {
   const auto file = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
@@ -451,7 +450,8 @@ TEST_P(KilledLoops, CloseRefusedBecauseOfLocks_IsRepeatedWithoutThem) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// The kernel names lock-owners by addresses: the next process may have that of one whose flush is not done.
+// The kernel names lock-owners by addresses. The next process may get the address of one whose flush is not
+// done.
 TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
   const auto file = mount.open("file", O_RDWR), next = mount.open("file", O_RDWR);
   ASSERT_EQ(mount.lock(file, LockType::kWrite, 0, 9, 1), 0);
@@ -472,7 +472,7 @@ TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, KilledLoops, testing::Values(1u, 4u));
 
-// --- the kernel uses addresses again: what has ended, and the next of the same name ---
+// --- the kernel reuses addresses: an owner that ended, and the next owner with its name ---
 
 class NextOfTheName : public LockLoops {
  protected:
@@ -533,7 +533,7 @@ TEST_P(NextOfTheName, OfTheSameUser_HasALockOwnerOfItsOwn) {
   mount.close(stays);
 }
 
-// What is left of a description's locks goes with it, and nothing else of their name.
+// The remaining locks of a description are released with it, and no other owner's of the same name.
 TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
   const auto first = open_as(1000), next = open_as(0);
   ASSERT_EQ(flock(first, LockType::kWrite), 0);
@@ -552,7 +552,7 @@ TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// One process opens a file as two users: its lock-owner that holds nothing does not stay with the first open.
+// One process opens a file as two users. Its idle lock-owner does not stay with the first open.
 TEST_P(NextOfTheName, PosixLockThroughAnothersOpen_OutlivesTheFirstOpen) {
   const auto first = open_as(1000), next = open_as(0);
   ASSERT_EQ(mount.lock(first, LockType::kWrite, 0, 9, 1), 0);
@@ -576,7 +576,8 @@ TEST_P(NextOfTheName, PosixLocksOfOneProcess_AreOneOwnersThroughAllItsDescriptor
   mount.close(next, 1);
 }
 
-// fcntl(2): a lock is gone when the last close(2) of its holder's returns, though the kernel tells later.
+// fcntl(2): a lock is released when the holder's last close(2) returns, although the kernel's message comes
+// later.
 TEST_P(NextOfTheName, TestedWhileTheHolderIsUnlocking_IsNotThereAnyMore) {
   for (const bool posix : {false, true}) {
     const auto first = open_as(0), next = open_as(0);
@@ -597,7 +598,7 @@ TEST_P(NextOfTheName, TestedWhileTheHolderIsUnlocking_IsNotThereAnyMore) {
   }
 }
 
-// A close(2) that was not the last one makes nobody wait.
+// A close(2) that was not the last one delays nobody.
 TEST_P(NextOfTheName, DuplicateOfADescriptorThatWasClosed_DelaysNobody) {
   const auto holder = open_as(0), next = open_as(0);
   ASSERT_EQ(mount.lock(holder, LockType::kWrite, 0, 9, kName), 0);
@@ -611,6 +612,8 @@ TEST_P(NextOfTheName, DuplicateOfADescriptorThatWasClosed_DelaysNobody) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, NextOfTheName, testing::Values(1u, 4u));
 
+// The front end implements local_lock=, and the server checks the descriptor's access. Ranges are the
+// client's task.
 TEST(LockRanges, ToTheEndAndTheLastByte_AreKeptApart) {
   auto server = start_filer();
   server->make_file("/export/file", "");

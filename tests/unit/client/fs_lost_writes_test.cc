@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unstable writes that a restart of the server has lost, beside what is read ahead before they are there
-// again (RFC 8881 section 18.32.3).
+// Unstable writes that a server restart lost, and read-ahead before they are written again (RFC 8881 section
+// 18.32.3).
 #include "tests/unit/client/support/data_cache_mount.h"
 
 namespace nfsrdma::test {
@@ -14,7 +14,7 @@ class LostWrites : public DataCacheLoops {
  protected:
   static constexpr uint64_t kFrom = kMiB, kTo = 4 * kMiB;
 
-  // Reads `reads` pieces in order, which is followed by reading ahead.
+  // Reads `reads` pieces in order, which starts read-ahead.
   void read_in_order(const client::OpenFileRef& file, uint64_t reads) {
     for (uint64_t i = 0; i < reads; ++i) {
       ASSERT_EQ(*mount->read(file, i * kRead, kRead), content(kRead, 'a', i * kRead));
@@ -66,14 +66,14 @@ TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptUnderADelegation) {
   EXPECT_TRUE(mount->stat("file"));
   turn_every_loop();
   server->faults().release(third);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for what may be read ahead now
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for read-ahead
   server->faults().release(commit);
   expect_written(file, kFrom, kTo);
   mount->close(file);
   mount->close(beside);
 }
 
-// The change attribute does not tell.
+// The change attribute does not show the loss.
 TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptWhereNothingTells) {
   constexpr uint64_t kWritten = 1152 * 1024;
   const std::string other = content(kRead, 'o');
@@ -94,7 +94,7 @@ TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptWhereNothingTells) {
   ASSERT_TRUE(server->faults().wait_fired(commit));
   ASSERT_TRUE(server->faults().wait_fired(held, 2));
   server->faults().release(held);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // for what may be read ahead now
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for read-ahead
   server->faults().release(commit);
   expect_written(file, kWritten, kWritten + kRead);
   mount->close(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mounting and unmounting: what is established, and that nothing of it stays.
+// Mount and unmount: what they establish, and that nothing remains.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -124,7 +124,7 @@ TEST_F(MountTest, AbsentExport_NamesWhatIsMissing) {
   EXPECT_TRUE(server->clients().empty());
 }
 
-// Section 2.6.3.1.1: of the root, which has no name, SECINFO_NO_NAME tells which flavors would do.
+// Section 2.6.3.1.1: for the root, which has no name, SECINFO_NO_NAME returns the accepted flavors.
 TEST_F(MountTest, RootThatWantsAnotherFlavor_IsAskedWhich) {
   server->faults().add(filer::on::request_with(OP_PUTROOTFH),
                        filer::fault::Answer{OP_PUTROOTFH, NFS4ERR_WRONGSEC});
@@ -137,7 +137,7 @@ TEST_F(MountTest, RootThatWantsAnotherFlavor_IsAskedWhich) {
   EXPECT_TRUE(mount.unmount());
 }
 
-// Linux' server counts the NUL behind its name in, and a server may put anything there: it is opaque.
+// Linux' server includes the NUL at the end of its name. The field is opaque, so a server may send any bytes.
 TEST_F(MountTest, ServersNames_AreShownWithoutTheNulBehindThem) {
   server->with_core([](filer::Core& core) {
     auto& identity = core.clients.identity();
@@ -195,8 +195,8 @@ TEST_F(MountTest, Root_ShowsExportsThroughThePseudoFileSystem) {
   EXPECT_NE(mount.mkdir("not in the pseudo file system"), 0);
 }
 
-// Section 5.8.2: maxread, maxwrite and maxname are of "the file system": one that is crossed into has its
-// own.
+// Section 5.8.2: maxread, maxwrite and maxname belong to "the file system", so each one below the mount has
+// its own.
 TEST_F(MountTest, CrossedExport_HasLimitsOfItsOwn) {
   auto exporting = start_filer({.exports = {"/big", "/small"}, .manual_clock = true});
   exporting->set_limits("/small", 4096, 10);
@@ -273,7 +273,7 @@ TEST_F(MountTest, DeadServerAndUnwrittenData_IsLeftWithinThePatience) {
   EXPECT_FALSE(mount.unmount(200ms));
 }
 
-// Whoever mounts may throw the file system away when unmount() has returned, and try again on the same loops.
+// After unmount() the caller may destroy the file system and mount again on the same loops.
 TEST_F(MountTest, FarewellThatIsCut_LeavesNothingRunning) {
   server->faults().add(filer::on::request_with(OP_CREATE_SESSION).always(),
                        filer::fault::Answer{OP_CREATE_SESSION, NFS4ERR_SERVERFAULT});
@@ -314,8 +314,8 @@ TEST_F(MountTest, GrantThatIsTooSmall_IsRefusedWithItsNumbers) {
   mount.unmount(1s);
 }
 
-// An idle mount keeps its lease (section 8.3): SEQUENCE within the lease period, without anybody asking for
-// anything.
+// An idle mount renews its lease (section 8.3): it sends SEQUENCE within the lease period without any
+// request.
 TEST_F(MountTest, Idle_RenewsItsLease) {
   auto impatient = start_filer({.lease = 1s, .grace = 1s});
   TestMount mount(*impatient);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an application is told of a name that the server refuses (RFC 8881 sections 14.4 and 15.1.7).
+// The error that an application gets when the server rejects a name (RFC 8881 sections 14.4 and 15.1.7).
 #include <fcntl.h>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -11,9 +11,8 @@ using namespace nfs4;  // NOLINT: operations
 using filer::fault::Answer;
 namespace on = filer::on;
 
-// Section 14.4: "NFS4ERR_INVAL" for a name that is not UTF-8; servers also say BADCHAR and BADNAME, which
-// section 15.1.7 has for names of other kinds, too. EILSEQ is what Linux' own file systems say of such a
-// name.
+// Section 14.4: "NFS4ERR_INVAL" for a name that is not UTF-8. Servers also return BADCHAR and BADNAME, which
+// section 15.1.7 defines for other names, too. Linux' own file systems return EILSEQ for such a name.
 TEST(NameErrors, NameThatTheServerRefuses_IsEilseqWhereItIsNotUtf8) {
   const std::unique_ptr<filer::Server> server = start_filer();
   TestMount mount(*server);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, attributes and what is remembered of them (RFC 8881 sections 5, 10.3, 10.4, 10.8; nfs(5)).
+// Names, attributes and their caches (RFC 8881 sections 5, 10.3, 10.4, 10.8; nfs(5)).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ class NamesLoops : public testing::TestWithParam<unsigned> {
   TestMount::Settings settings(std::function<void(ClientOptions&)> options = nullptr) const {
     return {.loops = GetParam(), .options = std::move(options)};
   }
-  // What is known is believed so long.
+  // The caches are valid for an hour.
   static void for_an_hour(ClientOptions& o) { o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = 1h; }
   std::unique_ptr<filer::Server> server = start_filer();
 };
@@ -53,7 +53,8 @@ TEST_P(NamesLoops, EveryKindOfObject_IsMadeAndSeen) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// Without those that the kernel finds by the types of what it knows: a file onto a directory, a link of one.
+// Without the errors that the kernel finds by the cached types: a file onto a directory, a hard link of a
+// directory.
 TEST_P(NamesLoops, Errors_AreThoseOfPosix) {
   TestMount mount(*server, settings());
   ASSERT_EQ(mount.mkdir("d"), 0);
@@ -138,9 +139,9 @@ TEST_P(NamesLoops, Access_IsTheServersAnswer) {
   EXPECT_EQ(errno_of(mount.run(mount.fs().open(mount.user(1001, 1001), node, O_RDONLY))), EACCES);
 }
 
-// --- what is remembered ---
+// --- caches ---
 
-// The kernel follows a name it keeps without asking whether the caller may search the directory.
+// The kernel follows a cached name without asking whether the user may search the directory.
 TEST_P(NamesLoops, DirectoryClosedToSomeSearchers_LosesItsNames) {
   TestMount m(*server, settings());
   ASSERT_EQ(m.mkdir("d"), 0);
@@ -196,7 +197,7 @@ TEST_P(NamesLoops, OwnChanges_AreKnownAtOnceAndKeepTheRest) {
   EXPECT_EQ(mount.requests("LOOKUP"), lookups) << "nothing of that had to be asked for";
 }
 
-// What was absent is there, or may be.
+// The name was absent, and now it exists or may exist.
 TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
   TestMount mount(*server, settings(for_an_hour));
   ASSERT_EQ(mount.mkdir("d"), 0);
@@ -216,7 +217,7 @@ TEST_P(NamesLoops, NameThatCouldNotBeMade_IsAskedFor) {
   made_by_others("renamed", [&](auto name) { return mount.rename("from", name); });
 }
 
-// RENAME is executed, and what follows it in its COMPOUND is not.
+// The server executes RENAME, but not the operations behind it in the COMPOUND.
 TEST_P(NamesLoops, RenameWhoseAnswerEndsEarly_HasMovedTheNames) {
   TestMount mount(*server, settings(for_an_hour));
   ASSERT_EQ(mount.mkdir("a"), 0);
@@ -229,7 +230,7 @@ TEST_P(NamesLoops, RenameWhoseAnswerEndsEarly_HasMovedTheNames) {
   EXPECT_EQ(errno_of(mount.lookup("a/from")), ENOENT);
 }
 
-// Section 10.8: an answer is about the time when the request was executed, not when it came.
+// Section 10.8: a reply tells the state when the request was executed, not when it arrives.
 TEST_P(NamesLoops, LookupAnsweredAfterAnOwnChange_DoesNotHideTheChange) {
   server->make_file("/export/old", "");
   server->make_file("/export/moved", "");
@@ -264,7 +265,7 @@ TEST_P(NamesLoops, LookupAnsweredAfterAChangeByOthersWasSeen_IsAskedAgain) {
   auto absent = mount.start(mount.fs().lookup(mount.user(), mount.root(), "new"));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   server->make_file("/export/new", "");
-  mount.list("");  // which asks for the directory's attributes
+  mount.list("");  // it fetches the directory's attributes
   server->faults().release(rule);
   const auto entry = absent.get();
   ASSERT_TRUE(entry);
@@ -363,8 +364,8 @@ TEST_P(NamesLoops, KeepCache_IsSaidOnlyWhenNothingChanged) {
   EXPECT_TRUE(open_and_close(one)) << "what one wrote itself it has";
 }
 
-// RFC 8881 section 10.3.1: "cached data present on a client must be revalidated after doing an OPEN": also
-// when what another client changed is followed by a change of ours.
+// RFC 8881 section 10.3.1: "cached data present on a client must be revalidated after doing an OPEN". This
+// also holds if our own change follows another client's.
 TEST_P(NamesLoops, KeepCache_IsNotSaidOfWhatAnotherClientWroteBetweenTwoWritesOfOurs) {
   TestMount one(*server, settings()), two(*server, settings());
   const auto file = one.create("file");
@@ -392,7 +393,7 @@ TEST_P(NamesLoops, KeepCache_IsNotSaidOfWhatAnotherClientWroteBetweenTwoWritesOf
   EXPECT_TRUE(keep_cache());
 }
 
-// Of many WRITEs under way together each is answered with attributes that the others have changed.
+// Many WRITEs in parallel: the reply to each has attributes that the others have changed.
 TEST_P(NamesLoops, KeepCache_IsSaidOfWhatWeWroteInParallel) {
   TestMount one(*server, settings());
   const auto file = one.create("file");
@@ -490,8 +491,8 @@ TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
   EXPECT_EQ(server->read_file("/export/second"), "text");
 }
 
-// close(2) has returned, and its RELEASE is on its way: neither rmdir(2) nor a rename(2) over the directory
-// is told of the hidden name. The kernel is told that it has gone.
+// close(2) has returned, and its RELEASE is in progress. Neither rmdir(2) nor a rename(2) onto the directory
+// may fail because of the hidden name. The kernel is told when it is removed.
 TEST_P(NamesLoops, DirectoryOfAHiddenName_GoesBehindTheLastClose) {
   server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
   server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
@@ -524,7 +525,7 @@ TEST_P(NamesLoops, DirectoryOfAHiddenName_GoesBehindTheLastClose) {
   }
 }
 
-// The server moves what the name leads to, not what it has led to here.
+// RENAME moves the file that the name has on the server, not the one that is cached here.
 TEST_P(NamesLoops, RenameOfANameThatAnotherClientHasGivenToAnotherFile_LeadsToThat) {
   server->make_file("/export/log", "first");
   server->make_file("/export/next", "second");
@@ -540,7 +541,7 @@ TEST_P(NamesLoops, RenameOfANameThatAnotherClientHasGivenToAnotherFile_LeadsToTh
 
 // --- listings ---
 
-// What does not fit into the reply is not counted as told to the kernel.
+// An entry that does not fit into the reply is not booked as known to the kernel.
 TEST_P(NamesLoops, EntriesOfAPage_FitIntoTheReply) {
   server->make_directory("/export/d");
   for (int i = 0; i < 300; ++i)
@@ -576,7 +577,7 @@ TEST_P(NamesLoops, TenThousandEntries_AreListedOnce) {
   EXPECT_LT(mount.requests("READDIR"), 30u);
 }
 
-// POSIX: what is neither added nor removed while a directory is read is returned exactly once.
+// POSIX: an entry that is neither added nor removed while a directory is read is returned exactly once.
 TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
   for (const bool strict : {false, true}) {
     server->configure([=](filer::Switches& s) { s.strict_cookie_verifier = strict; });
@@ -612,7 +613,7 @@ TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
   }
 }
 
-// A server whose cookies end with every change (section 18.23.3) still has the entries under the same ones.
+// The server's cookies end with every change (section 18.23.3), but the entries keep their cookies.
 TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
   server->configure([](filer::Switches& s) { s.strict_cookie_verifier = true; });
   server->make_directory("/export/d", 0777);
@@ -633,8 +634,8 @@ TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
   EXPECT_EQ(errno_of(nowhere), EIO);
 }
 
-// nfs-ganesha's cookies do this over a tmpfs whose files change places: behind the last entry comes the first
-// one. What they lead to is listed, each name once, whether one answer holds the circle or many do.
+// nfs-ganesha's cookies do this over a tmpfs whose files change places: the first entry follows the last one.
+// Each name is listed once, whether the circle is within one reply or longer.
 TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
   server->configure([](filer::Switches& s) { s.looping_cookies = true; });
   for (const int names : {1, 2, 3, 700, 5000}) {
@@ -658,7 +659,7 @@ TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
       }
       EXPECT_EQ(seen.size(), 2u + static_cast<unsigned>(names));
       for (const auto& [name, times] : seen) EXPECT_EQ(times, 1u) << name;
-      // After a seekdir(3) there is an end, too.
+      // The listing ends also after a seekdir(3).
       size_t more = 0;
       for (offset = middle; more < 4u * static_cast<unsigned>(names) + 4;) {
         const auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, offset, 4096, plus));
@@ -674,7 +675,7 @@ TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
   }
 }
 
-// The log of a mount is read by people who may not read its files: names stand in it from debug on.
+// People who may not read a mount's files may read its log: file names appear only from debug on.
 TEST_P(NamesLoops, CookiesInACircle_AreToldOfWithoutTheNameBelowDebug) {
   server->configure([](filer::Switches& s) { s.looping_cookies = true; });
   server->make_directory("/export/precious", 0777);
@@ -689,7 +690,7 @@ TEST_P(NamesLoops, CookiesInACircle_AreToldOfWithoutTheNameBelowDebug) {
   }
 }
 
-// What was read in one READDIR is given out in pieces; what we have removed since is not given out as there.
+// A READDIR's reply is returned in pieces. A file that we removed since is not returned.
 TEST_P(NamesLoops, RemovedAfterItWasRead_IsNotListed) {
   server->make_directory("/export/d", 0777);
   for (int i = 0; i < 300; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
@@ -698,7 +699,7 @@ TEST_P(NamesLoops, RemovedAfterItWasRead_IsNotListed) {
   auto page = mount.run(mount.fs().readdir(mount.user(), handle->directory, 0, 4096, true));
   ASSERT_TRUE(page && !page->entries.empty() && page->entries.size() < 100);
   EXPECT_EQ(mount.unlink("d/name 298"), 0);
-  EXPECT_TRUE(mount.lookup("d/name 297"));  // as the kernel before a rename
+  EXPECT_TRUE(mount.lookup("d/name 297"));  // as the kernel does before a rename
   EXPECT_EQ(mount.rename("d/name 297", "d/name 299"), 0);
   std::map<std::string, client::DirectoryEntry> seen;
   while (!page->entries.empty()) {

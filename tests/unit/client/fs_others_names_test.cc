@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other clients do to names that are known here, and nobody was told of (RFC 8881 sections 10.3, 18.25,
-// 18.26).
+// Other clients change names that are cached here, and this client is not told (RFC 8881 sections 10.3,
+// 18.25, 18.26).
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 class OthersNames : public testing::TestWithParam<unsigned> {
  protected:
-  // What is known is believed so long.
+  // The caches are valid for `believed`.
   void start(std::chrono::seconds believed = 1h) {
     mount = std::make_unique<TestMount>(
         *server, TestMount::Settings{.loops = GetParam(), .options = [believed](client::ClientOptions& o) {
@@ -24,7 +24,7 @@ class OthersNames : public testing::TestWithParam<unsigned> {
     server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
     server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
   }
-  // An open file that had two names once, of which one is left, and two as far as is known here.
+  // Opens a file that had two names. Another client has removed one; the cache still says two.
   client::OpenFileRef open_what_another_client_unlinks() {
     lose_what_has_no_name();
     start();
@@ -61,7 +61,7 @@ TEST_P(OthersNames, LastNameThatIsReplaced_IsHiddenThoughItHadAnother) {
   EXPECT_EQ(server->list("/export"), std::vector<std::string>{"file"});
 }
 
-// The kernel walks the path again after ESTALE: it must not be led to the same directory.
+// After ESTALE the kernel repeats the path walk: it must not reach the same directory.
 TEST_P(OthersNames, RenameIntoADirectoryThatWasReplaced_FindsTheNewOne) {
   start();
   ASSERT_EQ(mount->mkdir("d"), 0);
@@ -97,8 +97,8 @@ TEST_P(OthersNames, DirectoryThatARenameReplaced_IsStillWhatItWas) {
 }
 
 // POSIX, rmdir(): "If the directory's link count becomes 0 and no process has the directory open, the space
-// occupied by the directory shall be freed"; who has it open sees that count. The server need not know it any
-// more.
+// occupied by the directory shall be freed". A process that has the directory open sees a link count of 0,
+// even if the server has forgotten the directory.
 TEST_P(OthersNames, DirectoryThatWeRemovedOrReplaced_HasNoLinks) {
   start();
   for (const char* name : {"removed", "replaced", "new"}) ASSERT_EQ(mount->mkdir(name), 0);
@@ -118,8 +118,8 @@ TEST_P(OthersNames, DirectoryThatWeRemovedOrReplaced_HasNoLinks) {
   EXPECT_EQ(links(replaced), 0u) << "asked for again";
 }
 
-// The kernel walks no path again for a name that is to be made (mkdir(2), link(2)): what is missing is said
-// at once.
+// The kernel does not repeat the path walk for a name that is to be created (mkdir(2), link(2)), so the first
+// answer must be the right error.
 TEST_P(OthersNames, NameInADirectoryThatWasRemoved_IsAbsentAtOnce) {
   start();
   ASSERT_EQ(mount->mkdir("d"), 0);
@@ -151,7 +151,7 @@ TEST_P(OthersNames, NameInADirectoryThatWasReplaced_IsLookedForInTheNewOne) {
   EXPECT_EQ(mount->read_file("d/name"), "content");
 }
 
-// An answer to OPEN tells the kernel no size, and a page fault asks for none.
+// A FUSE reply to open() carries no size, and a page fault does not fetch it.
 TEST_P(OthersNames, SizeOfAnotherClientsDoing_IsNewsToTheKernelUntilItIsToldOne) {
   start();
   ASSERT_EQ(mount->write_file("file", "content"), 0);
@@ -180,8 +180,8 @@ TEST_P(OthersNames, SizeOfAnotherClientsDoing_IsNewsToTheKernelUntilItIsToldOne)
   EXPECT_FALSE(is_news());
 }
 
-// A server that cannot say whether a change of ours was the only one (change_info4, section 18.26.3): what
-// was learnt before is believed for as long as it would have been.
+// If the server cannot say whether our change was the only one (change_info4, section 18.26.3), names learnt
+// earlier keep their remaining lifetime.
 TEST_P(OthersNames, NameThatAChangeOfOursMakesUncertain_IsLentNoLongerThanWithoutIt) {
   server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
   start();
@@ -195,7 +195,7 @@ TEST_P(OthersNames, NameThatAChangeOfOursMakesUncertain_IsLentNoLongerThanWithou
 }
 
 // rewinddir(3): "the directory stream shall refer to the current state of the corresponding directory, as a
-// call to opendir() would have done" (POSIX). Linux looks at the age of its listing at opendir(3) alone.
+// call to opendir() would have done" (POSIX). Linux checks the age of its listing only at opendir(3).
 TEST_P(OthersNames, ListingThatStaysOpen_IsTakenBackWhenItIsOld) {
   start(1s);
   server->make_directory("/export/d", 0777);

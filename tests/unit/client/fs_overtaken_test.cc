@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that were made before a change of ours and come after it was answered: what they say of the file's
-// size is not told to the kernel, which would cut its pages there and write what is left of them.
+// Replies from before our change that arrive after its reply. Their file size must not reach the kernel: it
+// would truncate its pages there and write only the rest.
 //
-// A WRITE over RDMA waits in the server for its data, so that requests sent after it overtake it; answers
-// over several connections have no order at all. Change attributes tell which answer is the older one only
-// where they grow (RFC 8881 section 5.8.1.4) and move with each change.
+// A WRITE over RDMA waits in the server for its data, so later requests overtake it. Replies on several
+// connections have no order. Change attributes show which reply is older only if they grow (RFC 8881 section
+// 5.8.1.4) and move with each change.
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -27,7 +27,7 @@ class Overtaken : public testing::TestWithParam<std::tuple<ChangeTold, unsigned>
     mount = std::make_unique<TestMount>(
         *server,
         TestMount::Settings{.loops = std::get<1>(GetParam()), .options = [](client::ClientOptions& o) {
-                              o.lookupcache = client::LookupCache::kNone;  // each is asked for
+                              o.lookupcache = client::LookupCache::kNone;  // each name is looked up
                             }});
     node = mount->node("file");
     file = mount->open("file", O_RDWR);
@@ -37,7 +37,7 @@ class Overtaken : public testing::TestWithParam<std::tuple<ChangeTold, unsigned>
     EXPECT_EQ(mount->close(std::move(file)), 0);
     node.reset();
   }
-  // Makes the file longer, by a WRITE that the server executes when it is let go.
+  // Makes the file longer by a WRITE that the server executes when the test releases it.
   void write_further_out() {
     writing = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
     ASSERT_EQ(mount->write(file, kPlace, std::string(kAfter - kPlace, 'y')), 0);
@@ -56,7 +56,7 @@ class Overtaken : public testing::TestWithParam<std::tuple<ChangeTold, unsigned>
   filer::FaultPlan::RuleId writing = 0;
 };
 
-// To the kernel a short answer is the file's end.
+// For the kernel a short reply means the end of the file.
 TEST_P(Overtaken, Read_DoesNotEndWhereTheFileDidBefore) {
   const auto reading = server->faults().add(on::reply_to(OP_READ), fault::Stall{});
   write_further_out();
@@ -93,14 +93,14 @@ TEST_P(Overtaken, Listing_DoesNotTellTheSizeOfBefore) {
   EXPECT_EQ(mount->stat("file")->size, kAfter);
 }
 
-// The other way round: the answer to a question that was sent later and executed earlier.
+// The reverse: the reply to a request that was sent later and executed earlier.
 TEST_P(Overtaken, Truncation_TellsTheSizeThatItHasSet) {
   const auto setting = server->faults().add(on::request_with(OP_SETATTR), fault::Stall{});
   client::SetAttributes set;
   set.size = 10;
   auto truncation = mount->start(mount->fs().setattr(mount->user(), node, set, file));
   ASSERT_TRUE(server->faults().wait_fired(setting));
-  auto other_user = mount->user(1000, 1000);  // asks ACCESS, whose answer has attributes
+  auto other_user = mount->user(1000, 1000);  // sends ACCESS, whose reply has attributes
   EXPECT_EQ(errno_of(mount->run(mount->fs().access(other_user, node, R_OK))), 0);
   server->faults().release(setting);
   EXPECT_EQ(truncation.get()->attributes.size, 10u);

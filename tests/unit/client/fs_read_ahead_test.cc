@@ -18,7 +18,8 @@ class ReadAheadLoops : public DataCacheLoops {
       count += compound.has(OP_READ) && compound.has(OP_GETATTR) ? 1 : 0;
     return count;
   }
-  // In the order of the calls, whatever loops there are: their data is on its way, and they wait for it.
+  // Starts reads in the order of the calls, on any number of loops: their data is in flight, and they wait
+  // for it.
   std::future<Result<client::ReadReply>> start_reading(const client::OpenFileRef& file, uint64_t offset) {
     return start_on(mount->loops()[0], mount->fs().read(mount->user(), file, offset, kPiece));
   }
@@ -29,7 +30,7 @@ class ReadAheadLoops : public DataCacheLoops {
       wait_for_what_is_on_its_way();
     }
   }
-  // READs of one piece each, of which few may be under way at once.
+  // READs of one piece each, and only few may be in flight.
   void mount_with_small_pieces_and_few_slots() {
     server->set_limits("/export", kPiece, 255);
     mount = make_mount(keep_data);
@@ -38,8 +39,8 @@ class ReadAheadLoops : public DataCacheLoops {
   }
 };
 
-// The first read foretells twice as much as it is long: more than that. (Who asks for as much as that by
-// himself is read ahead of not at all.)
+// The first read predicts twice its length, which is more than the limit. (If the application itself keeps as
+// much in flight, nothing is read ahead.)
 TEST_P(ReadAheadLoops, WhatIsUnderWay_IsAtMostReadAheadKb) {
   for (const uint64_t most : {64u << 10, 256u << 10, 512u << 10, 1u << 20}) {
     SCOPED_TRACE(most);
@@ -60,7 +61,7 @@ TEST_P(ReadAheadLoops, WhatIsUnderWay_IsAtMostReadAheadKb) {
   }
 }
 
-// What the stream would have asked for when there is room again is what a seek cancels.
+// A seek cancels what the stream would have requested at the next opportunity.
 TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
   for (const bool seeks : {false, true}) {
     SCOPED_TRACE(seeks);
@@ -88,12 +89,12 @@ TEST_P(ReadAheadLoops, AfterASeek_NothingMoreOfTheOldStreamIsAskedFor) {
   }
 }
 
-// What was read ahead is gone with the version that it was of: it is not left to one READ after the other.
+// Read-ahead data is dropped with its version. It is then read ahead again, not by single READs.
 TEST_P(ReadAheadLoops, WhatGoesWithAnotherVersion_IsReadAheadAgain) {
   const auto file = mount->open("file");
   read_unhurriedly(file, 0, 8);
   ASSERT_TRUE(change_behind_our_back());
-  auto other_user = mount->user(1000, 1000);  // asks ACCESS, whose answer has attributes
+  auto other_user = mount->user(1000, 1000);  // sends ACCESS, whose reply has attributes
   EXPECT_EQ(errno_of(mount->run(mount->fs().access(other_user, mount->node("file"), R_OK))), 0);
   turn_every_loop();
   read_unhurriedly(file, 8, 2);
@@ -104,7 +105,7 @@ TEST_P(ReadAheadLoops, WhatGoesWithAnotherVersion_IsReadAheadAgain) {
   mount->close(file);
 }
 
-// Nothing is read ahead of what is being written; what was not asked for then is later.
+// Nothing is read ahead while the file is being written; it is read ahead afterwards.
 TEST_P(ReadAheadLoops, WhatWasNotAskedForWhileWeWrote_IsAfterwards) {
   const auto file = mount->open("file", O_RDWR);
   EXPECT_EQ(mount->write(file, 4 * kMiB - 4096, content(4096, 'c')), 0);
@@ -146,7 +147,7 @@ TEST_P(ReadAheadLoops, WhatThereWasNoRoomFor_IsReadAheadWhenThereIs) {
   mount.reset();
 }
 
-// However many read at once, of one file or of several: none throws out what another is about to ask for.
+// Many concurrent readers, of one file or of several, do not evict each other's read-ahead.
 TEST_P(ReadAheadLoops, ManyDescriptors_LeaveEachOtherWhatTheyReadAhead) {
   constexpr uint64_t kReaders = 12, kEach = 2 * kMiB;
   for (uint64_t i = 0; i < kReaders; ++i)
@@ -174,8 +175,8 @@ TEST_P(ReadAheadLoops, ManyDescriptors_LeaveEachOtherWhatTheyReadAhead) {
   }
 }
 
-// Section 16.2.3: the COMPOUND's status is "the value of the status of the last operation executed": what was
-// read in front of it is there, and all of it is asked for again.
+// Section 16.2.3: the COMPOUND's status is "the value of the status of the last operation executed". The READ
+// before it succeeded, but the whole COMPOUND is repeated.
 TEST_P(ReadAheadLoops, DelayBehindTheData_IsNoDefectOfTheReply) {
   const auto rule =
       server->faults().add(read_ahead_request().times(2), fault::Answer{OP_GETATTR, NFS4ERR_DELAY});
@@ -187,8 +188,8 @@ TEST_P(ReadAheadLoops, DelayBehindTheData_IsNoDefectOfTheReply) {
 }
 
 // RFC 8166 section 3.3.1: "A Requester MUST NOT send unacknowledged requests in excess of the Responder's
-// granted credit limit." What is read ahead takes half of what is granted on each connection, however much
-// was asked for, so that what is asked for meanwhile does not wait behind it.
+// granted credit limit." Read-ahead takes at most half of the granted credits on each connection, so
+// application requests do not wait behind it.
 class ReadAheadOverRdma : public testing::TestWithParam<unsigned> {
  protected:
   static filer::Options with_rdma() {
@@ -202,7 +203,7 @@ class ReadAheadOverRdma : public testing::TestWithParam<unsigned> {
 
 TEST_P(ReadAheadOverRdma, OfAServerThatGrantsFewCredits_LeavesHalfOfThem) {
   constexpr size_t kPiece = 64u << 10;
-  constexpr uint32_t kGranted = 6, kAhead = 2;  // one is kept for the lease
+  constexpr uint32_t kGranted = 6, kAhead = 2;  // one is reserved for lease renewal
   server->make_file("/export/file", content(4 * kMiB), 0666);
   server->set_limits("/export", kPiece, 255);
   server->faults().add(filer::on::reply_to(OP_SEQUENCE).always(), fault::Credits{kGranted});
@@ -212,7 +213,7 @@ TEST_P(ReadAheadOverRdma, OfAServerThatGrantsFewCredits_LeavesHalfOfThem) {
                               o.port = server->rdma_port();
                             }});
   auto ask_on_every_connection = [&, asked = 0]() mutable {
-    // One after the other: what the first loop has begun on the others is on its way before they are asked.
+    // One after the other: what the first loop started on the other loops is sent before these lookups.
     for (unsigned i = 0; i < GetParam(); ++i) {
       auto asking = mount.fs().lookup(mount.user(), mount.root(), "absent " + std::to_string(asked++));
       const auto answer = start_on(mount.loops()[i], std::move(asking));
@@ -220,7 +221,7 @@ TEST_P(ReadAheadOverRdma, OfAServerThatGrantsFewCredits_LeavesHalfOfThem) {
           << "waits behind what is read ahead";
     }
   };
-  ask_on_every_connection();  // each has its grant now
+  ask_on_every_connection();  // now each connection has its grant
   ASSERT_TRUE(mount.stat("file"));
   const auto rule = server->faults().add(read_ahead_reply().always(), fault::Stall{});
   const auto file = mount.open("file");
