@@ -19,6 +19,8 @@ import gdb
 NODE = "nfsrdma::client::CachedNode"
 NODE_CLASSES = ("nfsrdma::client::Nfs4Node", "nfsrdma::client::Nfs3Node")
 TYPES_FROM = "client/nfs4/node.cc"
+# A Node's members that are shown where they are true, and how.
+FLAGS = (("kernel.knows_", "known to the kernel"), ("contents.known", "contents known"), ("names_known.uncertain", "names uncertain"))
 
 WORD = 8
 # Frame: resume function, destroy function, promise. Each Task's promise begins with the frame that awaits it (transport/runtime/task.h).
@@ -199,6 +201,12 @@ KINDS = {0o100000: "file", 0o040000: "directory", 0o120000: "link", 0o020000: "c
          0o010000: "FIFO", 0o140000: "socket"}
 
 
+def member(value, path):
+    for name in path.split("."):
+        value = value[name]
+    return value
+
+
 def describe(address):
     node = gdb.Value(address).cast(gdb.lookup_type(NODE).pointer()).dereference()
     attributes = node["attributes"]["attributes_"]
@@ -206,8 +214,7 @@ def describe(address):
     handle = gdb.selected_inferior().read_memory(address + int(node["object_bytes_"]), int(node["handle_bytes_"])).tobytes()
     what = f"{KINDS.get(mode & 0o170000, 'type not known')} {mode & 0o7777:04o}, fileid {int(attributes['ino'])}, {int(attributes['size'])} bytes, " \
            f"change {int(attributes['change'])}" if int(node["attributes"]["arrived_"]) else "attributes not known"
-    more = [words_ for member, words_ in (("kernel_knows", "known to the kernel"), ("contents_known", "contents known"),
-                                         ("names_uncertain", "names uncertain")) if node[member]]
+    more = [said for path, said in FLAGS if member(node, path)]
     if int(node["attributes"]["promised_"]["__r"]):
         more.append("delegated")
     return (f"{address:#x}: {what}\n  {int(node['references_']['_M_i'])} references, {int(node['front_end_lookups']['_M_i'])} kernel lookups"

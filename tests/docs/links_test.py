@@ -130,6 +130,15 @@ class Links(unittest.TestCase):
                                 if not os.path.exists(os.path.join(ROOT, page))]
         self.assertEqual([], missing)
 
+    def test_members_that_the_gdb_commands_read_are_in_the_headers(self):
+        with open(os.path.join(ROOT, "scripts", "gdb", "nfsrdma.py"), encoding="utf-8") as file:
+            text = file.read()
+        flags = re.search(r"^FLAGS = (.*)$", text, re.M).group(1)
+        members = set(re.findall(r'\["([a-z]\w*)"\]', text)) | {part for path in re.findall(r'\("([\w.]+)", ', flags) for part in path.split(".")}
+        self.assertGreater(len(members), 10, members)
+        headers = {word for word, paths in identifiers().items() if any(path.endswith(".h") for path in paths)}
+        self.assertEqual([], sorted(members - headers))
+
     def test_what_developers_pages_name_is_in_the_sources(self):
         pages = [document for document in documents() if document.startswith("docs/dev/")]
         self.assertEqual([], [name for document in pages for name in missing_names(document)])
