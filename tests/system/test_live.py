@@ -211,6 +211,7 @@ class Screen:
         self.columns, self.rows = columns, rows
         self.cells = [[" "] * columns for _ in range(rows)]
         self.x = self.y = 0
+        self.top, self.bottom = 0, rows - 1  # of the region that scrolls
         self.wrapped = 0  # characters that did not fit into their line since the screen was last cleared
         self.cleared = 0
         self.rest = ""
@@ -233,7 +234,26 @@ class Screen:
         for x in range(begin, end):
             self.cells[y][x] = " "
 
-    SEQUENCE = re.compile(r"\x1b(\[([?>]?)([0-9;]*)([@-~])|[()][A-Z0-9]|[=>78])")
+    def scroll(self, up):
+        """The region scrolls by a line."""
+        gone, new = (self.top, self.bottom) if up else (self.bottom, self.top)
+        del self.cells[gone]
+        self.cells.insert(new, [" "] * self.columns)
+
+    def index(self):
+        if self.y == self.bottom:
+            self.scroll(up=True)
+        else:
+            self.y = min(self.y + 1, self.rows - 1)
+
+    def reverse_index(self):
+        if self.y == self.top:
+            self.scroll(up=False)
+        else:
+            self.y = max(self.y - 1, 0)
+
+    # A control sequence, a character set, or any other escape sequence of one character.
+    SEQUENCE = re.compile(r"\x1b(\[([?>]?)([0-9;]*)([@-~])|[()][A-Z0-9]|([^\[()]))")
 
     def feed(self, data):
         data, self.rest = self.rest + data, ""
@@ -247,12 +267,16 @@ class Screen:
                     return
                 if match.group(4):
                     self.control(match.group(2), [int(n or 0) for n in match.group(3).split(";")], match.group(4))
+                elif match.group(5) == "M":
+                    self.reverse_index()
+                elif match.group(5) and match.group(5) not in "=>78":
+                    self.unknown.add(match.group(5))
                 at = match.end()
                 continue
             if character == "\r":
                 self.x = 0
             elif character == "\n":
-                self.y = min(self.y + 1, self.rows - 1)
+                self.index()
             elif character == "\b":
                 self.x = max(0, self.x - 1)
             elif character >= " ":
@@ -262,7 +286,12 @@ class Screen:
     def control(self, private, numbers, final):
         first = numbers[0]
         count = max(1, first)
-        if private or final in "mlhrtn":
+        if private or final in "mlhtn":
+            return
+        if final == "r":
+            self.top = max(first, 1) - 1
+            self.bottom = (numbers[1] if len(numbers) > 1 and numbers[1] else self.rows) - 1
+            self.x = self.y = 0
             return
         if final in "Hf":
             self.y = min(max(first, 1), self.rows) - 1
@@ -299,12 +328,11 @@ class Screen:
             row = self.cells[self.y]
             row[self.x:self.x] = [" "] * count
             del row[self.columns:]
-        elif final == "L":
-            self.cells[self.y:self.y] = [[" "] * self.columns for _ in range(count)]
-            del self.cells[self.rows:]
-        elif final == "M":
-            del self.cells[self.y:self.y + count]
-            self.cells.extend([" "] * self.columns for _ in range(self.rows - len(self.cells)))
+        elif final in "LM":  # lines are inserted or deleted, down to the end of the region
+            top, self.top = self.top, self.y
+            for _ in range(min(count, self.bottom - self.y + 1)):
+                self.scroll(up=final == "M")
+            self.top = top
         else:
             self.unknown.add(final)
 
