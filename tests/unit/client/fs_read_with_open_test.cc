@@ -27,7 +27,7 @@ class ReadWithOpen : public testing::TestWithParam<unsigned> {
                                      }});
   }
   uint64_t reads() { return server->executed(OP_READ).executed; }
-  // What an open and a read give, and how many READs they were.
+  // Opens and reads the file. Returns its content, and the number of READs.
   std::string use(const char* path, uint64_t* with_open = nullptr) {
     const uint64_t before = reads();
     const auto file = mount->open(path);
@@ -56,8 +56,8 @@ TEST_P(ReadWithOpen, OneRequestBringsASmallFile) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// A server whose change attribute is made of a clock answers two changes of one tick with the same: what was
-// written here between the READ and its answer has to be known without it.
+// If a server's change attribute comes from a clock, two changes within a tick look the same. A write here
+// between the READ and its reply must be detected without it.
 TEST_P(ReadWithOpen, WrittenHereMeanwhile_IsNotKept_WhateverTheChangeAttributeSays) {
   server->faults().add(on::any_request(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
   const client::NodeRef node = mount->node("file");
@@ -106,7 +106,7 @@ TEST_P(ReadWithOpen, WhatTheKernelHas_IsNotReadAgain) {
   EXPECT_EQ(with_open, 0u);
 }
 
-// The kernel keeps whole pages that it was given to write, and no others.
+// The kernel keeps whole pages that it got in a write, and no others.
 TEST_P(ReadWithOpen, WhatWasWrittenHere_IsReadIfItIsPartsOfPages) {
   EXPECT_EQ(mount->write_file("pages", std::string(8192, 'x')), 0);
   uint64_t with_open = 9;
@@ -127,7 +127,7 @@ TEST_P(ReadWithOpen, AnotherClientsChange_IsSeen) {
   EXPECT_EQ(use("file"), "longer than before");
 }
 
-// The last operation of the COMPOUND tells that the file was the same before and after the READ.
+// The last operation of the COMPOUND shows that the file was the same before and after the READ.
 TEST_P(ReadWithOpen, AChangeInTheMiddle_IsNotKept) {
   ASSERT_TRUE(mount->lookup("file"));
   server->faults().add(on::reply_to(OP_OPEN).nth(1),
@@ -148,8 +148,7 @@ TEST_P(ReadWithOpen, AServerWithoutTheCurrentStateid_IsAskedOnce) {
   EXPECT_EQ(with_open, 0u);
 }
 
-// A file that has no bytes any more, says READ, and the same change attribute as before: nothing of it is
-// kept.
+// READ says that the file is empty, and the change attribute is the same as before: no cached data stays.
 TEST_P(ReadWithOpen, NothingComes_WhateverTheChangeAttributeSays) {
   server->faults().add(on::any_request().always(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
   server->make_file("/export/long", std::string(60000, 'x'), 0666);
@@ -184,8 +183,8 @@ TEST_P(ReadWithOpen, AReadThatFails_IsTheReadersToHear) {
   EXPECT_EQ(with_open, 1u);
 }
 
-// Section 2.10.6.1.3: the reply is not kept (sa_cachethis is false), so that it may have data: the OPEN is
-// done again.
+// Section 2.10.6.1.3: the server need not cache a reply with data (sa_cachethis is false), so the OPEN is
+// executed again.
 TEST_P(ReadWithOpen, ReplyLostWithTheConnection_LeavesOneOpen) {
   ASSERT_TRUE(mount->lookup("file"));
   server->faults().add(on::reply_to(OP_OPEN).nth(1), Cut{});
@@ -193,7 +192,8 @@ TEST_P(ReadWithOpen, ReplyLostWithTheConnection_LeavesOneOpen) {
   EXPECT_TRUE(live_states(*server, filer::StateKind::kOpen).empty());
 }
 
-// What the lost answer had granted nobody here knows of: it goes back when the server asks for it.
+// The lost reply granted a delegation that the client does not know. It is returned when the server recalls
+// it.
 TEST_P(ReadWithOpen, DelegationOfALostReply_IsReturnedWhenItIsRecalled) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   ASSERT_TRUE(mount->lookup("file"));
@@ -241,7 +241,7 @@ TEST_P(ReadWithOpen, UnderADelegation_ToTheSameRules) {
   EXPECT_EQ(live_states(*server, filer::StateKind::kDelegation).size(), 1u);
 }
 
-// What came before the error is not the file's end.
+// The data before the error is not the end of the file.
 TEST_P(ReadWithOpen, APartOfALargeReadThatFails_FailsIt) {
   const std::string text(1u << 20, 'x');  // two READs
   server->make_file("/export/large", text, 0666);

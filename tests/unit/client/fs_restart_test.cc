@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server restarts (RFC 8881 section 8.4.2): state is reclaimed, unstable data is written again, and what
-// cannot be had back is an error where it matters and nowhere else.
+// The server restarts (RFC 8881 section 8.4.2): state is reclaimed, unstable data is written again, and state
+// that cannot be reclaimed is an error where it matters and nowhere else.
 #include <algorithm>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -72,7 +72,7 @@ TEST_P(Restart, LeaseOfTheNewServer_IsTheOneThatIsRenewed) {
 }
 
 // Section 18.18.3: an OPEN_DOWNGRADE names "the union of the share_access ... for some subset of the OPENs in
-// effect": what was opened for reading and for writing is reclaimed so.
+// effect". So a file that was opened once for reading and once for writing is reclaimed with two OPENs.
 TEST_P(Restart, WriterClosedAfterIt_GivesBackWriteAccess) {
   const auto reader = mount->open("file", O_RDONLY);
   const auto writer = mount->open("file", O_WRONLY);
@@ -135,7 +135,8 @@ TEST_P(Restart, AgainDuringEachStepOfReclaim_LosesNothing) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// What goes from the book while LOCK is under way goes without a request, which would wait for the reclaim.
+// A lock released while its reclaim is in progress is only removed from the record. A LOCKU would wait for
+// the reclaim.
 TEST_P(Restart, LockGivenUpAmidstItsReclaim_IsNotHeld) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
@@ -172,8 +173,8 @@ TEST_P(Restart, ConnectionCutDuringEachStepOfReclaim_LosesNothing) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// Section 8.4.2.1: what is not reclaimed before grace ends may be somebody else's. Many files are not one
-// round trip after the other.
+// Section 8.4.2.1: another client may get what is not reclaimed before the grace period ends. So many files
+// must not need one round trip each.
 class RestartWithMany : public Restart {
  protected:
   static constexpr int kFiles = 40;
@@ -222,9 +223,9 @@ TEST_P(RestartWithMany, FewerSlots_AreEnough) {
 }
 
 // Section 15.1.11.3, NFS4ERR_BAD_HIGH_SLOT: "The highest_slot argument in a Sequence operation exceeds the
-// replier's enforced highest_slotid." The first OPEN's answer takes all slots but one; the second OPEN was
-// under way and is refused: it was not executed, and goes again in the slot that is left. What comes behind
-// the recovery keeps to that slot as well.
+// replier's enforced highest_slotid." The reply to the first OPEN takes all slots but one away. The second
+// OPEN was in flight and is refused: it was not executed, and is sent again in the remaining slot. Requests
+// after the recovery use only that slot, too.
 TEST_P(RestartWithMany, SlotsTakenBackAmidst_WhatIsRefusedGoesAgain) {
   open_all();
   const auto first = server->faults().add(on::request_with(OP_OPEN), filer::fault::Stall{});
@@ -258,7 +259,7 @@ TEST_P(RestartWithMany, ConnectionCutOrAnotherRestartAmidst_LosesNothing) {
 
 // Section 18.46.3: "When set, indicates that due to server restart, the client must reclaim locking state.
 // Until the client sends a global RECLAIM_COMPLETE (Section 18.51), every SEQUENCE operation will return
-// SEQ4_STATUS_RESTART_RECLAIM_NEEDED." The session lives on: nothing but the flag tells.
+// SEQ4_STATUS_RESTART_RECLAIM_NEEDED." The session survives: only the flag shows the restart.
 TEST_P(Restart, SessionThatSurvives_StateIsReclaimed) {
   server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
   const auto reader = mount->open("file", O_RDONLY);
@@ -269,7 +270,7 @@ TEST_P(Restart, SessionThatSurvives_StateIsReclaimed) {
     const std::string text = "text" + std::to_string(n);
     ASSERT_EQ(mount->write(writer, 0, text), 0);
     server->restart();
-    // A file that was open meets the restart first, then one with locks.
+    // First an open file meets the restart, then one with locks.
     EXPECT_EQ(*mount->read(n == 1 ? writer : reader), n == 1 ? text : "content");
     EXPECT_EQ(mount->fsync(writer), 0);
     EXPECT_EQ(*mount->read(writer), text);
@@ -303,9 +304,10 @@ TEST_P(Restart, WhileDown_RequestsWaitAndThenSucceed) {
 
 // --- what cannot be reclaimed ---
 
-// Section 8.4.2.1: the server that cannot tell whether somebody else had the lock in between refuses.
+// Section 8.4.2.1: a server that cannot rule out that another client had the lock meanwhile refuses the
+// reclaim.
 TEST_P(Restart, LockNotGivenBack_FailsItsHoldersIoAndNobodyElses) {
-  constexpr uint64_t kProcess = 7;  // another than the bystander's
+  constexpr uint64_t kProcess = 7;  // not the bystander's process
   for (const nfsstat4 status :
        {NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT, NFS4ERR_NO_GRACE, NFS4ERR_DENIED}) {
     const auto holder = mount->open("file", O_RDWR);
@@ -376,8 +378,8 @@ TEST_P(Restart, StableStorageLostToo_OpensAnewAndLosesTheLocks) {
   EXPECT_EQ(mount->close(plain), 0);
 }
 
-// A server that promised OPEN4_RESULT_PRESERVE_UNLINKED would have to keep the file for its reclaim (section
-// 18.16.3).
+// The server did not promise OPEN4_RESULT_PRESERVE_UNLINKED. With that promise it would have to keep the file
+// for the reclaim (section 18.16.3).
 TEST_P(Restart, FileRemovedMeanwhile_IsStaleForItsReadersOnly) {
   server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
   server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
@@ -408,7 +410,7 @@ TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
     ASSERT_EQ(mount->write(file, expected.size(), piece), 0);
     expected += piece;
   }
-  // Everything is on the server, and nothing of it is stable.
+  // All data is on the server, and none of it is stable.
   ASSERT_TRUE(server->wait_until([&](filer::Core& core) {
     const auto node = core.tree.walk("/export/data");
     return node->size == expected.size();
@@ -421,7 +423,7 @@ TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// A time that was set stays: what was written before it is not written again after it.
+// A time that was set stays: data written before it is not written again after it.
 TEST_P(Restart, TimeSetAfterAWrite_IsNotUndoneByWritingAgain) {
   const auto file = mount->create("data", O_RDWR);
   ASSERT_EQ(mount->write(file, 0, pattern(150'000, 1)), 0);
@@ -464,8 +466,7 @@ TEST_P(Restart, DuringEachStepOfWriting_LosesNothing) {
   }
 }
 
-// A restart between the WRITEs of one file: the pieces have two verifiers, and COMMIT answers with the
-// second.
+// A restart between two WRITEs of one file: the pieces have two verifiers, and COMMIT returns the second one.
 TEST_P(Restart, BetweenTwoWrites_WritesTheFirstAgain) {
   const auto file = mount->create("data", O_RDWR);
   const std::string text = pattern(300'000, 3);
@@ -478,7 +479,7 @@ TEST_P(Restart, BetweenTwoWrites_WritesTheFirstAgain) {
   EXPECT_EQ(server->read_file("/export/data"), text);
 }
 
-// Overwritten while unstable: what is written again must not undo the younger write.
+// Data is overwritten while it is unstable. Writing it again must not undo the later write.
 TEST_P(Restart, OverlappingWrites_KeepTheirOrder) {
   const auto file = mount->create("data", O_RDWR);
   std::string expected = pattern(150'000, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delegations that are taken away, and that a restart of the server takes along (RFC 8881
-// sections 8.4.2.1, 10.2.1, 10.5, 18.38, 18.48).
+// Delegations that the server revokes or loses in a restart (RFC 8881 sections 8.4.2.1, 10.2.1, 10.5, 18.38,
+// 18.48).
 #include "tests/unit/client/support/delegation_mount.h"
 
 namespace nfsrdma::test {
@@ -11,7 +11,7 @@ using filer::StateKind;
 namespace on = filer::on;
 using client::LockType;
 
-// --- taken away (sections 10.5, 18.38, 18.48) ---
+// --- revoked (sections 10.5, 18.38, 18.48) ---
 
 // Section 18.46.3: SEQ4_STATUS_RECALLABLE_STATE_REVOKED, and "the client ... should use TEST_STATEID".
 TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
@@ -28,12 +28,12 @@ TEST_P(DelegationLoops, RevokedForAnUnheededRecall_IsFoundOutAndAcknowledged) {
   mount->expect_leftovers();
 }
 
-// The same when the return finds it out: as long as it is not freed, SEQUENCE says that something is revoked,
-// and nothing is answered here.
+// The same if the return detects the revocation. Until the stateid is freed, SEQUENCE's flags report a
+// revocation, and nothing is answered without the server.
 TEST_P(DelegationLoops, RevokedWhileItGoesBack_IsAcknowledged) {
   for (const nfs_opnum4 op : {OP_DELEGRETURN, OP_OPEN}) {
     const auto file = mount->open("file");
-    // Of a user of his own, whose open the server has to be told of first.
+    // A second user's open, which must be claimed at the server first.
     auto second = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDONLY));
     ASSERT_TRUE(second);
     ASSERT_EQ(numbers().held_read, 1u) << op_name(op);
@@ -54,8 +54,8 @@ TEST_P(DelegationLoops, RevokedWhileItGoesBack_IsAcknowledged) {
   EXPECT_EQ(executed(OP_OPEN), 0u) << "answered here";
 }
 
-// What it made certain is certain no more, whatever the clock says: the next stat(2) asks, and what is open
-// is read anew.
+// A revoked delegation guarantees nothing, whatever the clock says: the next stat(2) asks the server, and
+// open files are read again.
 TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
   mount_with(std::chrono::seconds(600));
   const auto file = mount->open("file");
@@ -71,8 +71,8 @@ TEST_P(DelegationLoops, Revoked_WhatItVouchedForIsAskedForAgain) {
   mount->expect_leftovers();
 }
 
-// The answer to LOCK says that something was revoked. Until it is known what, no delegation spares the lock
-// what section 10.3.2 asks for: to validate what is cached.
+// The reply to LOCK reports a revocation. Until it is known what was revoked, no delegation replaces what
+// section 10.3.2 demands for the lock: to validate cached data.
 TEST_P(DelegationLoops, RevokedBeforeALock_TheLockValidatesWhateverTheClockSays) {
   mount_with(std::chrono::seconds(600));
   const auto file = mount->open("file");
@@ -91,7 +91,7 @@ TEST_P(DelegationLoops, RevokedBeforeALock_TheLockValidatesWhateverTheClockSays)
 
 // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
 // depends are no longer guaranteed." A client that cannot reach the server for longer than its lease does not
-// know whether they are.
+// know whether they were revoked.
 TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NothingIsAnsweredFromAPromise) {
   start_with_a_short_lease();
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -114,7 +114,7 @@ TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NothingIsAnsweredFromAPromis
   mount->expect_leftovers();
 }
 
-// The clock may say for how long attributes are believed; an open it does not spare.
+// Attributes may still be valid by the clock, but an open must ask the server.
 TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoOpenIsAnsweredByTheClock) {
   start_with_a_short_lease(std::chrono::seconds(600));
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -134,7 +134,7 @@ TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoOpenIsAnsweredByTheClock) 
   mount->expect_leftovers();
 }
 
-// The same of a lock: what the delegation let us give away is asked for first.
+// The same for a lock: the delegation allowed local locks, so it is tested first.
 TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoLockIsGivenHere) {
   start_with_a_short_lease();
   const auto file = mount->open("file", O_RDWR);
@@ -155,7 +155,7 @@ TEST_P(DelegationLoops, CutOffForLongerThanTheLease_NoLockIsGivenHere) {
 
 // --- restart (sections 8.4.2.1, 10.2.1) ---
 
-// "The client reclaims ... with a claim type of CLAIM_PREVIOUS and a delegate_type": what it had.
+// "The client reclaims ... with a claim type of CLAIM_PREVIOUS and a delegate_type": the type that it had.
 TEST_P(DelegationLoops, Restart_TheDelegationIsReclaimed) {
   EXPECT_EQ(mount->read_file("file"), "content");
   const auto file = mount->open("file", O_RDONLY);
@@ -170,8 +170,8 @@ TEST_P(DelegationLoops, Restart_TheDelegationIsReclaimed) {
   EXPECT_TRUE(returned());
 }
 
-// Section 10.4.3: what the file is when the delegation is granted anew is "c". Or each stat(2) of another
-// client would find it modified.
+// Section 10.4.3: "c" is the change attribute when the delegation is granted again. Otherwise each stat(2) of
+// another client would show a modification.
 TEST_P(DelegationLoops, Restart_AnotherClientsStatChangesNothing) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->write(file, 0, "written"), 0);
@@ -203,11 +203,11 @@ TEST_P(DelegationLoops, RestartThatGivesNothingBack_OpensAnew) {
   EXPECT_EQ(mount->close(file), 0);
 }
 
-// A server that gives no delegation back. "Upon reclaim, a client reporting resources assigned to it by an
+// A server that reclaims no delegation. "Upon reclaim, a client reporting resources assigned to it by an
 // earlier server instance must be granted those resources": what was opened and locked under the delegation.
 class NoDelegationBack : public DelegationLoops {
  protected:
-  // A mount that holds the file open, twice, and locked under a write delegation, and nothing else.
+  // A mount that has the file open twice and locked, under a write delegation, and nothing else.
   void begin() {
     file = second = nullptr;
     mount.reset();
@@ -228,7 +228,7 @@ class NoDelegationBack : public DelegationLoops {
     return mount->read(file, 0, 3).value_or("error") == "con" &&
            mount->read(second, 0, 3).value_or("error") == "con";
   }
-  // What another client gets: each of these bytes, alone.
+  // Of these bytes, those whose lock another client is denied; each byte alone.
   std::vector<int> denied(std::initializer_list<uint64_t> bytes) {
     TestMount other(*server);
     const auto theirs = other.open("file", O_RDWR);
@@ -265,11 +265,11 @@ TEST_P(NoDelegationBack, LocalOpensAndLocks_AreReclaimed) {
   end();
 }
 
-// It begins anew, with the same server or with the next.
+// The reclaim starts again, with the same server or with the next one.
 TEST_P(NoDelegationBack, CutOrRestartedAmidst_LosesNothing) {
   for (const nfs_opnum4 op : {OP_OPEN, OP_LOCK}) {
     for (const unsigned nth : {1u, 2u, 3u}) {
-      if (op == OP_OPEN && nth == 3) continue;  // there are two
+      if (op == OP_OPEN && nth == 3) continue;  // there are only two
       for (const bool restarted : {false, true}) {
         SCOPED_TRACE(std::string(op_name(op)) + " " + std::to_string(nth) +
                      (restarted ? " restarted" : " cut"));
@@ -287,7 +287,7 @@ TEST_P(NoDelegationBack, CutOrRestartedAmidst_LosesNothing) {
   }
 }
 
-// No request is made for that: nobody but the reclaim can give the lock up at the server.
+// No LOCKU is sent: only the reclaim can release the lock at the server.
 TEST_P(NoDelegationBack, LockGivenUpAmidstItsReclaim_IsNotHeld) {
   for (const bool executed : {false, true}) {
     SCOPED_TRACE(executed);
@@ -304,7 +304,7 @@ TEST_P(NoDelegationBack, LockGivenUpAmidstItsReclaim_IsNotHeld) {
   }
 }
 
-// The server has given the lock back, nobody has heard so, and its holder gives it up.
+// The server reclaimed the lock and its reply was lost; then the holder releases the lock.
 TEST_P(NoDelegationBack, LockGivenUpBehindALostAnswer_IsNotHeld) {
   begin();
   const auto answered = server->faults().add(on::reply_to(OP_LOCK), filer::fault::Cut{});
@@ -316,7 +316,7 @@ TEST_P(NoDelegationBack, LockGivenUpBehindALostAnswer_IsNotHeld) {
   end();
 }
 
-// The second restart's server gives delegations back again: what is under one by then stays there.
+// After the second restart the server grants delegations again. Locks that are under one by then stay local.
 TEST_P(NoDelegationBack, GivenBackByTheNextRestart_LocksAreStillKept) {
   begin();
   const auto when = on::request_with(OP_LOCK).nth(2);
@@ -334,7 +334,7 @@ TEST_P(NoDelegationBack, GivenBackByTheNextRestart_LocksAreStillKept) {
 
 INSTANTIATE_TEST_SUITE_P(Loops, NoDelegationBack, testing::Values(1u, 4u));
 
-// A session that is lost takes no delegation with it (section 2.10.10.1).
+// A lost session does not end delegations (section 2.10.10.1).
 TEST_P(DelegationLoops, LostSession_KeepsTheDelegation) {
   EXPECT_EQ(mount->read_file("file"), "content");
   server->forget_session(server->clients().at(0).sessions.at(0));

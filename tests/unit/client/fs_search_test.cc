@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may follow a name, on a mount for several users (RFC 8881 sections 6.2.1, 18.1.4): the kernel asks
-// nobody before it follows a name that it was lent, so that only names that everybody may follow are lent.
+// Search permission on a mount for several users (RFC 8881 sections 6.2.1, 18.1.4). The kernel follows a
+// cached name without a check, so it may cache only names that everybody may search for.
 #include <algorithm>
 
 #include "tests/unit/client/support/test_mount.h"
@@ -47,11 +47,11 @@ class SearchRights : public testing::TestWithParam<unsigned> {
     EXPECT_TRUE(entry);
     return entry && entry->entry_ttl > Duration::zero();
   }
-  // As often as makes it worth a request.
+  // Enough lookups that a request for the ACL is worthwhile.
   void walk() {
     for (int i = 0; i < 20; ++i) lookup_as(kAlice, "a");
   }
-  // Questions for the ACL, or for attributes that are old.
+  // Counts requests for the ACL, or for attributes that have expired.
   uint64_t asked() {
     const auto journal = server->journal();
     return static_cast<uint64_t>(std::count_if(journal.begin(), journal.end(), [](const auto& c) {
@@ -66,7 +66,7 @@ class SearchRights : public testing::TestWithParam<unsigned> {
   std::unique_ptr<filer::Server> server;
   std::unique_ptr<TestMount> mount;
   client::NodeRef directory;
-  std::vector<client::NodeRef> known;  // to the kernel
+  std::vector<client::NodeRef> known;  // nodes that the kernel knows
 };
 
 // "In general, it is not sufficient for the client to attempt to deduce access permissions by inspecting the
@@ -89,7 +89,7 @@ TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
   EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
 }
 
-// server_acls=none: the administrator says that nothing there has an ACL.
+// server_acls=none: the administrator says that nothing on the server has an ACL.
 TEST_P(SearchRights, WhereModesSayEverything_TheKernelKeepsWhatEverybodyMayFollow) {
   server->configure([](filer::Switches& s) { s.shows_acls = false; });
   server->make_directory("/export/closed", 0750);
@@ -131,7 +131,7 @@ TEST_P(SearchRights, AnAclThatShutsSomebodyOut_IsAskedForOnce) {
   EXPECT_EQ(asked(), 1u);
 }
 
-// ls(1), and what follows it, cost no request for that.
+// ls(1), and lookups after it, need no extra request for the ACL.
 TEST_P(SearchRights, AListing_BringsTheAclAlong) {
   EXPECT_EQ(mount->list("d").size(), 1u);
   server->clear_journal();
@@ -142,14 +142,14 @@ TEST_P(SearchRights, AListing_BringsTheAclAlong) {
   EXPECT_FALSE(lent()) << "another change attribute";
 }
 
-// Nor is a listing lost for an ACL that is not to be had.
+// A listing succeeds also if the server refuses the ACL.
 TEST_P(SearchRights, AListingWithoutItsAcl_IsAListing) {
   server->configure([](filer::Switches& s) { s.refuses_acls = true; });
   EXPECT_EQ(mount->list("d").size(), 1u);
   EXPECT_FALSE(lent());
 }
 
-// Our own names change nothing of who may search.
+// Our own new names do not change who may search.
 TEST_P(SearchRights, OwnChanges_LeaveNamesLent) {
   expect_lent();
   server->clear_journal();

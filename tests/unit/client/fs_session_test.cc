@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The session as seen through a mount: lost and found again, slots, status flags, the back channel.
+// The session as a mount sees it: loss and recovery, slots, status flags, the back channel.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -33,8 +33,8 @@ class SessionLoops : public testing::TestWithParam<unsigned> {
   std::unique_ptr<TestMount> mount;
 };
 
-// RFC 8881 section 18.46.3: errors of SEQUENCE that say that there is no such session, or that the client and
-// the server disagree about its slots: a new session, and the request goes out again in it.
+// RFC 8881 section 18.46.3: errors of SEQUENCE which mean that the session does not exist, or that client and
+// server disagree about its slots. The client creates a new session and sends the request again in it.
 TEST_P(SessionLoops, SequenceRefused_IsFollowedByANewSession) {
   for (const nfsstat4 status :
        {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT,
@@ -49,7 +49,8 @@ TEST_P(SessionLoops, SequenceRefused_IsFollowedByANewSession) {
   EXPECT_EQ(session().client_ids_established, 1u);
 }
 
-// nfs-ganesha says so of a client whose lease is over, until it has noticed that itself: no stateid is meant.
+// nfs-ganesha returns this error for an expired lease, until it has expired the client itself. No stateid is
+// meant.
 TEST_P(SessionLoops, LeaseThatIsOver_CostsNeitherDataNorLocks) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, client::LockType::kWrite, 0, 9), 0);
@@ -83,7 +84,7 @@ TEST_P(SessionLoops, SessionForgottenAgainAndAgain_IsReplacedEachTime) {
   EXPECT_EQ(session().client_ids_established, 1u);
 }
 
-// What is logged meanwhile, from "info" on.
+// Captures the log, from "info" on.
 class LogLines {
  public:
   LogLines() {
@@ -92,7 +93,7 @@ class LogLines {
   }
   ~LogLines() { spdlog::set_default_logger(before_); }
   std::string text() const { return text_.str(); }
-  // That are about recovery.
+  // The number of lines about recovery.
   long about(const std::string& what) const {
     std::istringstream lines(text_.str());
     long n = 0;
@@ -105,8 +106,8 @@ class LogLines {
   std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
 };
 
-// RFC 8881 section 18.46.3 has the client make a session after these errors, and says nothing of a server
-// that answers with them at once, again and again.
+// RFC 8881 section 18.46.3: the client creates a session after these errors. It does not say what to do if
+// the server returns them at once, again and again.
 TEST_P(SessionLoops, SessionsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
   for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED, NFS4ERR_EXPIRED}) {
     LogLines lines;
@@ -120,12 +121,12 @@ TEST_P(SessionLoops, SessionsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
     EXPECT_EQ(lines.about("sessions end as soon as they are made"), 1) << lines.text();
     server->faults().remove(rule);
     EXPECT_TRUE(found.get()) << name_of(status);
-    mount.reset();  // the next one begins anew
+    mount.reset();  // the next mount starts fresh
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
   }
 }
 
-// The same of a client ID that is gone as soon as it is there.
+// The same for a client ID that is lost as soon as it exists.
 TEST_P(SessionLoops, ClientIdsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
   LogLines lines;
   const auto ids = server->executed(OP_EXCHANGE_ID).executed;
@@ -178,7 +179,7 @@ TEST_P(SessionLoops, ClientIdForgotten_IsEstablishedAnew) {
   EXPECT_EQ(server->clients().size(), 1u);
 }
 
-// CREATE_SESSION may meet what every request may meet.
+// CREATE_SESSION may get the errors that every request may get.
 TEST_P(SessionLoops, CreateSessionDelayed_IsAskedAgain) {
   server->faults().add(on::request_with(OP_CREATE_SESSION).times(2),
                        Answer{OP_CREATE_SESSION, NFS4ERR_DELAY});
@@ -221,7 +222,7 @@ TEST_P(SessionLoops, ConnectionNotBound_IsBound) {
 }
 
 // Section 2.10.6.2: the server answers the retry of a request "that is still in progress" with NFS4ERR_DELAY
-// in SEQUENCE. The slot stays that request's, whatever else is sent meanwhile.
+// in SEQUENCE. The slot belongs to that request, whatever else is sent meanwhile.
 TEST_P(SessionLoops, RetryOfWhatIsStillExecuted_StaysInItsSlot) {
   server->make_file("/export/from", "text");
   const auto rule = server->faults().add(on::request_with(OP_RENAME), filer::fault::StallInProgress{});
@@ -229,7 +230,7 @@ TEST_P(SessionLoops, RetryOfWhatIsStillExecuted_StaysInItsSlot) {
       mount->start(mount->fs().rename(mount->user(), mount->root(), "from", mount->root(), "to", 0));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   server->drop_connections();
-  // The RENAME is sent again and delayed; others come and go in the slots that are free.
+  // The RENAME is retried and delayed; other requests use the free slots.
   for (int n = 0; n < 20; ++n) ASSERT_EQ(mount->mkdir("d" + std::to_string(n)), 0);
   server->faults().release(rule);
   const auto renamed = renaming.get();
@@ -239,8 +240,8 @@ TEST_P(SessionLoops, RetryOfWhatIsStillExecuted_StaysInItsSlot) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
-// Section 18.36.3: the server may keep less of a reply than we ask for (ca_maxresponsesize_cached), and says
-// so where it matters.
+// Section 18.36.3: the server may cache a smaller reply than we ask for (ca_maxresponsesize_cached), and
+// returns an error where it matters.
 TEST_P(SessionLoops, ReplyTooBigToBeKept_IsNotAskedToBeKept) {
   server->make_file("/export/from", "text");
   server->faults().add(on::request_with(OP_RENAME), Answer{OP_RENAME, NFS4ERR_REP_TOO_BIG_TO_CACHE});
@@ -282,8 +283,8 @@ TEST_P(SessionLoops, TargetMovedUnderLoad_IsFollowedWithoutARefusal) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
-// Section 2.10.6.1: "the request may have been sent from the requester before the update was received", and
-// another one that was sent after it may have been faster.
+// Section 2.10.6.1: "the request may have been sent from the requester before the update was received". A
+// request that was sent later may have arrived earlier.
 TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
   std::vector<std::future<Result<client::Entry>>> held;
   const auto hold = [&](nfs_opnum4 op, const std::string& name) {
@@ -297,7 +298,7 @@ TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
     return rule;
   };
   const auto low = hold(OP_LOOKUP, "absent");
-  const auto high = hold(OP_CREATE, "made");  // in a slot above
+  const auto high = hold(OP_CREATE, "made");  // in a higher slot
   server->faults().release(low);
   EXPECT_TRUE(held[0].get());
   filer::Callback callback;
@@ -313,7 +314,7 @@ TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
   EXPECT_EQ(session().sessions_created, 1u);
 }
 
-// The same answer to the second transmission of what has been executed.
+// The same error for the second transmission of a request that was executed.
 TEST_P(SessionLoops, HighSlotNamedByARetry_TheRequestMayHaveBeenExecuted) {
   const auto known = mount->lookup("file");
   ASSERT_TRUE(known);
@@ -349,8 +350,8 @@ TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
 
 // --- the lease ---
 
-// Two credits: one for what works, which is all the server lets wait here, and one that is kept for the
-// lease.
+// Two credits: one for normal requests, which are all that the server delays here, and one reserved for lease
+// renewal.
 TEST(LeaseOverRdma, WhileNothingElseGetsACredit_IsRenewed) {
   filer::Options options;
   options.rdma.listen = true;
@@ -381,7 +382,7 @@ TEST(LeaseOverRdma, WhileNothingElseGetsACredit_IsRenewed) {
 
 class StatusFlags : public SessionLoops {
  protected:
-  // Every SEQUENCE says `flags` until the client has done `op` because of it.
+  // Every SEQUENCE returns `flags` until the client has sent `op` because of it.
   void expect_leads_to(uint32_t flags, nfs_opnum4 op) {
     const auto before = server->executed(op).executed;
     server->configure([=](filer::Switches& s) { s.extra_status_flags = flags; });
@@ -403,7 +404,7 @@ TEST_P(StatusFlags, CallbackPathOfTheSessionDown_BindsTheConnectionAgain) {
   expect_leads_to(SEQ4_STATUS_CB_PATH_DOWN_SESSION, OP_BIND_CONN_TO_SESSION);
 }
 
-// An old nfs-ganesha answers that the connection is bound, and makes no back channel but with a session.
+// An old nfs-ganesha replies that the connection is bound, but creates a back channel only with a session.
 TEST_P(StatusFlags, CallbackPathThatStaysDown_GetsANewSession_AndThenNoDelegations) {
   mount.reset();
   mount = std::make_unique<TestMount>(
@@ -517,7 +518,7 @@ class MountedBackChannel : public testing::Test {
   TestMount mount{*server};
 };
 
-// A mount that asks for no delegation (`nodelegations`).
+// A mount that requests no delegations (`nodelegations`).
 class WithoutDelegations : public MountedBackChannel {
  protected:
   TestMount plain{*server, {.options = [](client::ClientOptions& o) { o.delegations = false; }}};
@@ -552,8 +553,8 @@ TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
   const auto compounds = mount.fs().statistics().session.callbacks;
   filer::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{5}}};
-  // The connection goes down right after the callback was sent on it: whether the client saw it or not, it is
-  // answered once.
+  // The connection is lost right after the callback was sent on it. Whether the client got it or not, it is
+  // answered exactly once.
   const auto id = server->call_back(callback);
   server->drop_connections();
   EXPECT_EQ(mount.mkdir("d"), 0);
@@ -563,8 +564,8 @@ TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
   EXPECT_GE(mount.fs().statistics().session.callbacks, compounds + 1);
 }
 
-// A server that grants a delegation to a client that wants none gets it back at once, and may recall it
-// meanwhile.
+// A delegation that a server grants to a client which wants none is returned at once. The server may recall
+// it meanwhile.
 TEST_F(WithoutDelegations, DelegationNobodyAskedFor_GoesBackAtOnce) {
   server->make_file("/export/file", "content");
   const nfs_fh4 fh = server->stat("/export/file")->handle;

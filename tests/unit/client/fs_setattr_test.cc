@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SETATTR behind data that is still to be written: in one COMPOUND with it where that can be, and never
-// before it (RFC 8881 sections 18.30, 18.32).
+// SETATTR after data that is still to be written: in one COMPOUND with it where possible, and never before it
+// (RFC 8881 sections 18.30, 18.32).
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -37,12 +37,12 @@ class SetattrLoops : public testing::TestWithParam<unsigned> {
     EXPECT_EQ(mount.write(file, 0, text), 0);
     return file;
   }
-  // Of COMPOUNDs with a WRITE and no SETATTR.
+  // Counts COMPOUNDs with a WRITE and no SETATTR.
   uint64_t writes() { return mount.requests("WRITE"); }
   void expect_time() { EXPECT_EQ(server->stat("/export/file")->modified.seconds, kTime); }
 };
 
-// O_CREAT and O_TRUNC by a name that another client has just given to a file which is written here.
+// O_CREAT and O_TRUNC with a name that another client has just given to a file that is written here.
 TEST_P(SetattrLoops, CreateThatMeetsAFileWrittenHere_LeavesItEmpty) {
   const auto plain = [](client::ClientOptions& o) { o.delegations = false; };
   TestMount writer(*server, {.loops = GetParam(), .options = plain});
@@ -58,7 +58,7 @@ TEST_P(SetattrLoops, CreateThatMeetsAFileWrittenHere_LeavesItEmpty) {
   EXPECT_EQ(server->read_file("/export/new"), "next");
 }
 
-// What tar does with a small file.
+// As tar does with a small file.
 TEST_P(SetattrLoops, SmallFileAndItsTime_AreOneCompound) {
   const auto file = written("text");
   const auto reply = setattr(file, time());
@@ -93,7 +93,7 @@ TEST_P(SetattrLoops, EveryAttributeButTheSize_TakesTheDataAlong) {
   }
 }
 
-// A truncation goes under an open's stateid, and by itself.
+// A truncation uses an open's stateid, and is sent alone.
 TEST_P(SetattrLoops, Size_IsSetBehindTheData) {
   const auto file = written("to be cut");
   client::SetAttributes set;
@@ -118,7 +118,7 @@ TEST_P(SetattrLoops, LargeFile_IsWrittenFirst) {
   expect_time();
 }
 
-// Data is written with the credential of who wrote it.
+// Data is written with the credential of its writer.
 TEST_P(SetattrLoops, AnotherUsersData_GoesByItself) {
   const auto file = written("text");
   EXPECT_EQ(errno_of(setattr(file, time(), 1000)), EPERM);
@@ -127,10 +127,10 @@ TEST_P(SetattrLoops, AnotherUsersData_GoesByItself) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// --- what the server does with half of it ---
+// --- the server does only a part of it ---
 
 // Section 18.32.3: "The server may write fewer bytes than requested by the client." The time is set again
-// behind the rest.
+// after the rest was written.
 TEST_P(SetattrLoops, ServerThatWritesLess_IsGivenTheRestBeforeTheTimeCounts) {
   server->configure([](filer::Switches& s) { s.short_write_bytes = 10'000; });
   const std::string text(45'000, 's');
@@ -142,7 +142,7 @@ TEST_P(SetattrLoops, ServerThatWritesLess_IsGivenTheRestBeforeTheTimeCounts) {
   expect_time();
 }
 
-// The data may be written again after a restart; the time must not be older than that.
+// The data may be written again after a restart; the time must be set after that.
 TEST_P(SetattrLoops, ServerThatSyncsLess_CommitsBeforeTheTimeCounts) {
   server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
   const auto file = written("text");
@@ -156,8 +156,7 @@ TEST_P(SetattrLoops, ServerThatSyncsLess_CommitsBeforeTheTimeCounts) {
   expect_time();
 }
 
-// The error is fsync's or close's, once; the attributes are set all the same, as if they had come by
-// themselves.
+// fsync or close reports the error once. The attributes are set anyway, as by a separate SETATTR.
 TEST_P(SetattrLoops, WriteThatFails_IsToldAtCloseAndTheAttributesAreSet) {
   for (const bool synced : {true, false}) {
     const auto file = written("text");
@@ -220,7 +219,7 @@ TEST_P(SetattrLoops, RestartAtAnyMoment_LosesNeitherDataNorTime) {
   }
 }
 
-// Bytes that are written anew while the COMPOUND is under way come after it.
+// Bytes that are overwritten while the COMPOUND is in progress are written after it.
 TEST_P(SetattrLoops, WriteOfTheSameBytesMeanwhile_ComesLater) {
   const auto file = written("first");
   const auto rule = server->faults().add(on::request_with(OP_SETATTR), filer::fault::Stall{});
@@ -235,7 +234,7 @@ TEST_P(SetattrLoops, WriteOfTheSameBytesMeanwhile_ComesLater) {
   EXPECT_EQ(server->read_file("/export/file"), "SECOND");
 }
 
-// Section 10.4.4: the data is at the server before its delegation is.
+// Section 10.4.4: the data is written before the delegation is returned.
 TEST_P(SetattrLoops, RecallMeanwhile_WaitsForTheData) {
   server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
   const auto file = written("text");

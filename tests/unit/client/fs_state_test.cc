@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State that the server took away while it was running: expired, revoked, unknown or outdated stateids (RFC
-// 8881 sections 8.2, 8.4.2.4, 8.5), and the book of opens behind it.
+// State that a running server took away: expired, revoked, unknown or outdated stateids (RFC 8881 sections
+// 8.2, 8.4.2.4, 8.5), and the client's record of opens.
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ class StateLoops : public testing::TestWithParam<unsigned> {
   std::unique_ptr<TestMount> mount;
 };
 
-// --- the book of opens (sections 9.7-9.10) ---
+// --- the record of opens (sections 9.7-9.10) ---
 
 TEST_P(StateLoops, ManyDescriptorsOfAFile_AreOneOpenWithTheirAccessTogether) {
   const auto reader = mount->open("file", O_RDONLY);
@@ -51,8 +51,8 @@ TEST_P(StateLoops, ManyDescriptorsOfAFile_AreOneOpenWithTheirAccessTogether) {
   EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
 }
 
-// The server knows only those accesses that were opened: from both, one may go down to read only if read was
-// opened too.
+// The server knows only the access modes that were opened. A downgrade from both to read is possible only if
+// the file was opened for reading, too.
 TEST_P(StateLoops, ReadWriteDescriptorGone_LeavesWhatOthersOpened) {
   const auto both = mount->open("file", O_RDWR);
   const auto reader = mount->open("file", O_RDONLY);
@@ -63,8 +63,8 @@ TEST_P(StateLoops, ReadWriteDescriptorGone_LeavesWhatOthersOpened) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
-// nfs-ganesha 6 refuses an open for less than the user has, of a file of mode 0444 that he has made and is
-// writing.
+// nfs-ganesha 6 refuses an open for less than the user already has, of a file with mode 0444 that this user
+// created and is writing.
 TEST_P(StateLoops, RefusedForLessThanTheUserHas_IsHadByWhatHeHas) {
   const auto both = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->write(both, 0, "CONTENT"), 0);
@@ -104,14 +104,14 @@ TEST_P(StateLoops, RefusedForWhatTheUserHasNot_IsRefused) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// Answers come in any order: the open that was executed after the downgrade is what counts.
+// Replies may come in any order: the open that was executed after the downgrade counts.
 TEST_P(StateLoops, DowngradeAnsweredAfterALaterOpen_DoesNotUndoIt) {
   const auto both = mount->open("file", O_RDWR);
   const auto reader = mount->open("file", O_RDONLY);
   const auto rule = server->faults().add(on::reply_to(OP_OPEN_DOWNGRADE), filer::fault::Stall{});
   auto closed = mount->start(mount->fs().release(mount->user(), both));
   ASSERT_TRUE(server->faults().wait_fired(rule));
-  const auto later = mount->create("file", O_RDWR);  // by name: it waits for nobody
+  const auto later = mount->create("file", O_RDWR);  // by name, so it waits for no other open
   server->faults().release(rule);
   closed.get();
   ASSERT_EQ(live(StateKind::kOpen).size(), 1u);
@@ -159,8 +159,8 @@ TEST_P(StateLoops, OpensAndClosesAtOnce_EndInAgreement) {
   EXPECT_EQ(mount->fs().statistics().cache.open_files, 0u);
 }
 
-// truncate(2) while the last descriptor is being closed: its open is gone on the server, and nobody would
-// close another one.
+// truncate(2) during the last close of a descriptor: its open is gone on the server, and nobody would close
+// another one.
 TEST_P(StateLoops, TruncateBesideTheLastClose_IsDoneWithoutAnOpen) {
   const auto node = mount->node("file");
   const auto closed = server->faults().add(on::reply_to(OP_CLOSE), filer::fault::Stall{});
@@ -180,7 +180,7 @@ TEST_P(StateLoops, TruncateBesideTheLastClose_IsDoneWithoutAnOpen) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// OPEN by name (create) and CLOSE of the same file overtake each other.
+// OPEN by name (create) and CLOSE of the same file may overtake each other.
 TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
   const auto turn = [](TestMount& m, client::NodeRef directory, unsigned seed) -> Task<int> {
     for (unsigned i = 0; i < 25; ++i) {
@@ -198,15 +198,15 @@ TEST_P(StateLoops, CreatesAndClosesAtOnce_EndInAgreement) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// OPEN by name was done, and what follows it in the COMPOUND was not: nobody has the file, and nobody would
-// close it.
+// The server executed OPEN by name, but not the rest of the COMPOUND. No application has the file, so the
+// client must close it.
 TEST_P(StateLoops, CreateWhoseAnswerEndsAfterTheOpen_IsClosed) {
   for (const nfs_opnum4 op : {OP_GETFH, OP_GETATTR}) {
     server->faults().add(on::request_with(OP_OPEN), Answer{op, NFS4ERR_IO});
     EXPECT_EQ(errno_of(mount->try_create("new")), EIO);
     EXPECT_TRUE(live(StateKind::kOpen).empty()) << op;
   }
-  // Not the open that somebody else has.
+  // It must not close another user's open.
   const auto file = mount->create("new");
   ASSERT_EQ(mount->lock(file, LockType::kWrite), 0);
   for (const nfs_opnum4 op : {OP_GETFH, OP_GETATTR}) {
@@ -220,11 +220,11 @@ TEST_P(StateLoops, CreateWhoseAnswerEndsAfterTheOpen_IsClosed) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// --- stateids that are no longer good ---
+// --- invalid stateids ---
 
 class StateRefused : public StateLoops {
  protected:
-  // The server says that the stateid is good when it is asked, and refuses it all the same.
+  // TEST_STATEID says that the stateid is valid, and the server refuses it anyway.
   static constexpr unsigned kRefusals = 3;
 };
 
@@ -329,8 +329,8 @@ TEST_P(StateRefused, ForEver_IsAnErrorAfterSoManyAttempts) {
 
 // --- real revocation ---
 
-// Whoever opens the file first after the open was lost opens it in his own way only: what the others had it
-// open for is opened again, too.
+// After the open was lost, the first user to open the file uses only its own access mode. The access modes of
+// the other users are opened again, too.
 TEST_P(StateRefused, OpenedForReadingAfterTheWritersOpenWasRevoked_CanBeWrittenOn) {
   for (const bool created : {false, true}) {
     const auto writer = mount->open("file", O_RDWR);
@@ -358,7 +358,7 @@ TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
   EXPECT_EQ(mount->read(file).value_or("error"), "content");
   EXPECT_EQ(mount->write(file, 0, "C"), 0);
   EXPECT_EQ(mount->close(file), 0);
-  // "Once the client has freed all of the revoked stateids", the server may stop to say so.
+  // "Once the client has freed all of the revoked stateids", the server may clear the flag.
   EXPECT_TRUE(server->wait_until([](filer::Core& core) {
     unsigned revoked = 0;
     core.states.each([&](const filer::State& s) { revoked += !s.live(); });
@@ -368,12 +368,12 @@ TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
 }
 
 TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
-  constexpr uint64_t kProcess = 7;  // another than that of read_file(), whose close releases its locks
+  constexpr uint64_t kProcess = 7;  // not the process of read_file(), whose close releases its locks
   const auto holder = mount->open("file", O_RDWR);
   const auto bystander = mount->open("file", O_RDONLY);
   ASSERT_EQ(mount->lock(holder, LockType::kWrite, 0, 9, kProcess), 0);
   ASSERT_TRUE(server->revoke(live(StateKind::kLock).at(0).id));
-  // The next request of anybody brings the flag, and the client looks what is gone.
+  // The flag comes with the next request of any process, and the client checks what was revoked.
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_TRUE(server->wait_until(
       [](filer::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded >= 1; }));
@@ -387,8 +387,9 @@ TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// The lock is its process's: through whichever descriptor that writes, and for nobody else. READ and WRITE
-// name the lock's stateid (section 8.2.5 orders stateids so), or the server could not know.
+// The lock belongs to its process: this holds for writes through any of its descriptors, and for no other
+// process. READ and WRITE carry the lock's stateid (section 8.2.5 gives the order of stateids); otherwise the
+// server could not check.
 TEST_P(StateRefused, LockRevoked_IsEioForItsProcessThroughEveryDescriptor) {
   constexpr uint64_t kProcess = 7;
   const auto holder = mount->open("file", O_RDWR | O_SYNC);
@@ -405,7 +406,7 @@ TEST_P(StateRefused, LockRevoked_IsEioForItsProcessThroughEveryDescriptor) {
   mount->call_as(TestMount::process(8));
   EXPECT_EQ(mount->write(other, 0, "C"), 0) << "another process has not relied on it";
   EXPECT_EQ(mount->write(holder, 0, "c"), EIO) << "unless through the descriptor that was locked";
-  // Pages of a mapping come without a process.
+  // Pages of a mapping are written without a process.
   mount->call_as(0);
   EXPECT_EQ(mount->write(other, 0, "c"), EIO);
   mount->call_as(TestMount::process(kProcess));
@@ -418,7 +419,7 @@ TEST_P(StateRefused, LockRevoked_IsEioForItsProcessThroughEveryDescriptor) {
   EXPECT_TRUE(server->states().empty());
 }
 
-// Threads are the process's: the kernel says which thread asks, and which process locks.
+// All threads belong to the process: the kernel reports the calling thread, and the locking process.
 TEST_P(StateRefused, LockRevoked_IsEioForEveryThreadOfItsProcess) {
   const auto file = mount->open("file", O_RDWR | O_SYNC);
   const auto other = mount->open("file", O_RDWR | O_SYNC);
@@ -442,7 +443,7 @@ TEST_P(StateRefused, LockRevoked_IsEioForEveryThreadOfItsProcess) {
   mount->close(other);
 }
 
-// Data that was written under the lock and not sent yet when it was lost.
+// Data that was written under the lock and was not sent before the lock was lost.
 TEST_P(StateRefused, LockRevokedBeforeTheDataIsSent_IsEioAtFsyncAndWritesNothing) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
@@ -455,7 +456,7 @@ TEST_P(StateRefused, LockRevokedBeforeTheDataIsSent_IsEioAtFsyncAndWritesNothing
   EXPECT_EQ(mount->fs().statistics().cache.refused_bytes, 7u);
 }
 
-// What one descriptor may not have any more is nothing to the others.
+// If one descriptor has lost its access, the others still work.
 TEST_P(StateRefused, OpenedAnewForReadingOnly_LeavesTheReadersInPeace) {
   const auto reader = mount->open("file", O_RDONLY);
   const auto writer = mount->open("file", O_WRONLY);
@@ -472,7 +473,7 @@ TEST_P(StateRefused, OpenedAnewForReadingOnly_LeavesTheReadersInPeace) {
   EXPECT_TRUE(live(StateKind::kOpen).empty());
 }
 
-// Section 8.4.3: the lease ran out, e.g. because the network was down.
+// Section 8.4.3: the lease expired, for example because the network was down.
 TEST_P(StateRefused, LeaseExpiredAndStateRevoked_IsOpenedAnewAndLocksAreLost) {
   const auto plain = mount->open("file", O_RDWR);
   const auto locked = mount->create("locked", O_RDWR);

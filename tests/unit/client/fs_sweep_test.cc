@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many files of a directory by one READDIR (client/cache/sweeps.h): their attributes, or their names as well.
-// No clock makes the attributes old here: a rename of the file does, or the removal of another of its names.
+// Sweeps: one READDIR for many files (client/cache/sweeps.h), for their attributes, or for their names, too.
+// Here attributes do not expire by the clock: a rename of the file, or the removal of another of its names,
+// expires them.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -28,7 +29,7 @@ class Sweeping : public testing::TestWithParam<unsigned> {
   }
 
   static std::string name(const char* prefix, unsigned i) { return prefix + std::to_string(i); }
-  // `n` files d/f0... of which the mount knows old attributes; all of i bytes.
+  // `n` files d/f0... with expired attributes in the mount's cache. File i has i bytes.
   std::vector<client::NodeRef> old_files(unsigned n) {
     std::vector<client::NodeRef> nodes;
     EXPECT_EQ(mount->mkdir("d"), 0);
@@ -93,7 +94,7 @@ TEST_P(SweepLoops, AllAtOnce_AreAnsweredByOneReaddir) {
   EXPECT_EQ(all, (Asked{2, 1}));
 }
 
-// More than fits one READDIR: its end is where the next one goes on.
+// The directory does not fit into one READDIR: the next one continues where the last one ended.
 TEST_P(SweepLoops, ALargeDirectory_IsReadInPieces) {
   const unsigned n = 1500;
   const auto nodes = old_files(n);
@@ -115,7 +116,7 @@ TEST_P(SweepLoops, ADirectoryFarLargerThanWhatIsInUse_IsNotReadOn) {
   EXPECT_GE(all.each, 2u);
 }
 
-// RFC 8881 section 18.23: listing takes a right that GETATTR does not.
+// RFC 8881 section 18.23: READDIR needs a permission that GETATTR does not need.
 TEST_P(SweepLoops, WhereTheDirectoryCannotBeRead_EachIsAskedFor) {
   const auto nodes = old_files(10);
   server->faults().add(on::request_with(OP_READDIR).always(), Answer{OP_READDIR, NFS4ERR_ACCESS});
@@ -144,8 +145,8 @@ TEST_P(SweepLoops, WithoutReaddirplusOrAnyTrust_EachIsAskedFor) {
 
 class SweepOpenings : public SweepLoops {
  protected:
-  // Files d/f0... with more names elsewhere; removing one of those makes their attributes old, and leaves `d`
-  // as it is.
+  // Files d/f0... with more names elsewhere. Removing such a name expires their attributes and leaves `d`
+  // unchanged.
   void SetUp() override {
     SweepLoops::SetUp();
     EXPECT_EQ(mount->mkdir("d"), 0);
@@ -217,7 +218,7 @@ class SweepNames : public Sweeping {
   void make(unsigned n) {
     for (unsigned i = 0; i < n; ++i) server->make_file("/export/d/" + name("f", i), std::string(i, 'x'));
   }
-  // Of all, by a READDIR that the first ones are worth. `n`: of all.
+  // Looks up the first files, which earns a READDIR for all. `n`: the number of files.
   void look_up_first(unsigned n) {
     make(n);
     EXPECT_EQ(asked([&] { look_up(0, 4); }), (Asked{4, 1})) << "of d itself, too";
@@ -245,7 +246,7 @@ TEST_P(SweepNames, ALargeDirectory_IsReadInPieces) {
   EXPECT_LE(all.each, all.readdir + 3);
 }
 
-// What a sweep reads in vain is bounded by what was asked for.
+// The number of useless entries of a sweep is limited by the number of lookups.
 TEST_P(SweepNames, AFewOfALargeDirectory_AreLookedUp) {
   make(1500);
   const Asked few = asked([&] {
@@ -319,7 +320,7 @@ TEST_P(SweepNames, WhatCameLongAgo_IsAskedForAgain) {
   EXPECT_EQ(size_of("f9"), 104u);
 }
 
-// RFC 8881 section 10.8: names are what the directory's change attribute says they are.
+// RFC 8881 section 10.8: names are valid for one change attribute of the directory.
 TEST_P(SweepNames, AfterAChangeByOthers_EachIsAskedForAgain) {
   look_up_first(10);
   server->write_file("/export/d/f8", 100, "more");
@@ -343,7 +344,7 @@ TEST_P(SweepNames, OwnChanges_AreSeen) {
   EXPECT_EQ(mount->stat("d/f4")->nlink, 2u);
 }
 
-// A file that was changed by another of its names and is known no more.
+// A file was changed through another of its names, and its Node was dropped.
 TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeen) {
   make(10);
   EXPECT_EQ(mount->link("d/f9", "elsewhere"), 0);
@@ -359,8 +360,8 @@ TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeen) {
   EXPECT_EQ(size_of("f9"), 77u);
 }
 
-// REMOVE is executed, and repeated because what follows it in its COMPOUND was put off: that it is gone says
-// only the second one.
+// The server executes REMOVE, and delays the rest of the COMPOUND, so REMOVE is repeated. Only the second
+// reply says that the name is gone.
 TEST_P(SweepNames, ARemovalWhoseAnswerSaysLittle_IsSeen) {
   look_up_first(10);
   server->faults().add(on::request_with(OP_REMOVE), Answer{OP_GETATTR, NFS4ERR_DELAY});
@@ -368,7 +369,7 @@ TEST_P(SweepNames, ARemovalWhoseAnswerSaysLittle_IsSeen) {
   EXPECT_FALSE(mount->lookup("d/f9"));
 }
 
-// The same of a listing that was read long before it is given out.
+// The same for a listing that was read long before its entries are returned.
 TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeenInAListing) {
   make(10);
   EXPECT_EQ(mount->link("d/f9", "elsewhere"), 0);
@@ -392,7 +393,7 @@ TEST_P(SweepNames, OwnChangesOfWhatIsForgotten_AreSeenInAListing) {
   mount->run(mount->fs().releasedir(listing->directory));
 }
 
-// A hostile server's names that nobody could ask for hurt nobody.
+// A hostile server's names that no lookup can contain do no harm.
 TEST_P(SweepNames, NoNames_HurtNobody) {
   make(10);
   const auto damage = [](ByteVector& reply) {
@@ -407,7 +408,7 @@ TEST_P(SweepNames, NoNames_HurtNobody) {
   EXPECT_EQ(size_of("f9"), 9u);
 }
 
-// RFC 8881 section 18.13.3: LOOKUP takes the right to search, whoever has listed the directory.
+// RFC 8881 section 18.13.3: LOOKUP needs the search permission, whoever listed the directory.
 TEST_P(SweepNames, WhoMayNotSearch_FindsNothing) {
   start([](client::ClientOptions& o) { o.many_users = true; });
   server->make_directory("/export/closed", 0700);

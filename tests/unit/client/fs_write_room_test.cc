@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mount keeps so much of what was written and no more: who writes beyond that waits, and what nobody waits
-// for any more (its process was killed, or told EINTR) before there was room for it is not kept.
+// A mount keeps a limited amount of written data: further writes wait. If nobody waits for such a write any
+// more (its process was killed, or got EINTR), its data is dropped.
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -20,7 +20,7 @@ class WriteRoom : public testing::TestWithParam<unsigned> {
   TestMount mount{*server, TestMount::Settings{.loops = GetParam(), .options = [](client::ClientOptions& o) {
                                                  o.memory = [] { return Memory{0, 0}; };
                                                }}};
-  // What the next write is.
+  // Flags of the next write.
   bool direct = false, append = false;
 
   // One write(2) whose caller may go away.
@@ -40,7 +40,7 @@ class WriteRoom : public testing::TestWithParam<unsigned> {
     w.done = start_on(*w.loop, mount.fs().write(std::move(ctx), file, offset, data));
     return w;
   }
-  // As far as it gets by itself.
+  // Lets the loop run as far as it can, and returns whether the write ended.
   static bool ended(const Write& w) {
     const auto nothing = []() -> Task<int> { co_return 0; };
     start_on(*w.loop, nothing()).get();
@@ -53,13 +53,13 @@ class WriteRoom : public testing::TestWithParam<unsigned> {
   uint64_t dirty() { return mount.fs().statistics().cache.dirty_bytes; }
   uint64_t uncommitted() { return mount.fs().statistics().cache.uncommitted_bytes; }
   auto stall(nfs_opnum4 op) { return server->faults().add(on::request_with(op).always(), fault::Stall{}); }
-  // So many bytes of each.
+  // A piece of each letter.
   static std::string pieces(std::string_view letters) {
     std::string all;
     for (const char letter : letters) all += std::string(kPiece, letter);
     return all;
   }
-  // Writes, one behind the other, until the last one waits, which is returned.
+  // Writes pieces one after the other until a write waits, and returns that one.
   Write fill(const client::OpenFileRef& file, std::vector<Write>& accepted) {
     for (;;) {
       const uint64_t before = dirty();
@@ -72,8 +72,8 @@ class WriteRoom : public testing::TestWithParam<unsigned> {
   void abandon_many(const client::OpenFileRef& file);
 };
 
-// Each caller is killed as soon as it waits. Of those that were taken before that all arrives, of the others
-// nothing.
+// Kills each caller as soon as its write waits. Writes that were accepted before arrive completely, the
+// others not at all.
 void WriteRoom::abandon_many(const client::OpenFileRef& file) {
   const auto stalled = stall(OP_WRITE);
   std::vector<Write> accepted, left;
@@ -126,7 +126,7 @@ TEST_P(WriteRoom, DirectAppendsWhoseCallersAreKilled_AreNotKept) {
   abandon_many(mount.create("file", O_WRONLY | O_APPEND));
 }
 
-// The same where it is a COMMIT that makes room.
+// The same if a COMMIT makes the room.
 TEST_P(WriteRoom, WhoseCallersAreKilledBehindACommit_AreNotKept) {
   const auto file = mount.create("file");
   const auto stalled = stall(OP_COMMIT);
@@ -136,7 +136,7 @@ TEST_P(WriteRoom, WhoseCallersAreKilledBehindACommit_AreNotKept) {
   for (size_t i = 0; i < 100; ++i) {
     const char letter = static_cast<char>('a' + i % 26);
     Write w = begin(file, accepted.size() * kPiece, letter);
-    // It waits for WRITEs, which are answered, before it waits for the COMMIT.
+    // It first waits for WRITEs, which are answered, and then for the COMMIT.
     while (!ended(w) && !(dirty() == 0 && uncommitted() > limits.uncommitted()) && Clock::now() < soon)
       std::this_thread::yield();
     if (ended(w)) {
@@ -158,7 +158,7 @@ TEST_P(WriteRoom, WhoseCallersAreKilledBehindACommit_AreNotKept) {
   EXPECT_TRUE(server->read_file("/export/file") == pieces(accepted));
 }
 
-// Those that there is room for wait for one another, and hold their memory meanwhile.
+// Writes of the same bytes that have room wait for one another and hold their memory meanwhile.
 TEST_P(WriteRoom, WritesOfTheSameBytes_ArePartOfWhatIsKept) {
   const auto file = mount.create("file");
   const auto stalled = stall(OP_WRITE);
@@ -182,7 +182,7 @@ TEST_P(WriteRoom, WritesOfTheSameBytes_ArePartOfWhatIsKept) {
   EXPECT_TRUE(server->read_file("/export/file") == std::string(kPiece, last));
 }
 
-// What its caller writes next is what stays.
+// The caller's next write must stay.
 TEST_P(WriteRoom, WhatIsWrittenAfterAnAbandonedOne_IsNotWrittenOver) {
   const auto file = mount.create("file");
   const auto stalled = stall(OP_WRITE);
@@ -198,7 +198,7 @@ TEST_P(WriteRoom, WhatIsWrittenAfterAnAbandonedOne_IsNotWrittenOver) {
   EXPECT_TRUE(server->read_file("/export/file") == pieces(std::string(accepted.size(), 'a') + 'n'));
 }
 
-// A file of which nothing is under way waits for no other: that one's server may be silent.
+// A file without data in flight waits for no other file, whose server may not answer.
 TEST_P(WriteRoom, AFileAlone_HasRoomForOneWrite) {
   const auto file = mount.create("file"), other = mount.create("other");
   const auto stalled = stall(OP_WRITE);
@@ -217,7 +217,7 @@ TEST_P(WriteRoom, AFileAlone_HasRoomForOneWrite) {
   EXPECT_TRUE(server->read_file("/export/other") == pieces("fs"));
 }
 
-// More of those that wait than there may be in buffers: they are in nobody's way, and make room for one
+// The waiting writes need more memory than the buffers have. They block no other write, and make room for one
 // another.
 TEST_P(WriteRoom, MoreThatWaitThanThereIsMemory_AllArrive) {
   const auto file = mount.create("file");

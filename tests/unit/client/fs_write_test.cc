@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to written data: sent, committed, in order, and every error told once (RFC 8881
-// sections 18.3, 18.32).
+// Written data: it is sent and committed in order, and every error is reported once (RFC 8881 sections 18.3,
+// 18.32).
 #include <random>
 #include <thread>
 
@@ -21,7 +21,7 @@ class WriteLoops : public testing::TestWithParam<unsigned> {
   static TestMount::Settings with_wsize(uint32_t bytes) {
     return {.loops = GetParam(), .options = [=](client::ClientOptions& o) { o.wsize = bytes; }};
   }
-  // Available, all the time.
+  // The available memory, all the time.
   static TestMount::Settings with_memory(uint64_t bytes) {
     return {.loops = GetParam(), .options = [=](client::ClientOptions& o) {
               o.memory = [=] { return Memory{bytes, bytes}; };
@@ -37,7 +37,8 @@ TEST_P(WriteLoops, SmallFile_IsOneStableWrite) {
   EXPECT_EQ(mount.requests("COMMIT"), 0u);
 }
 
-// Its size is told, its times are those of before: the kernel must not keep them beyond the WRITE's answer.
+// While data is written, the size is new and the times are old, so the kernel may keep the attributes only
+// until the WRITE's reply.
 TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
@@ -52,7 +53,7 @@ TEST_P(WriteLoops, AttributesWhileItIsWritten_AreNotForKeeping) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// The kernel asks for size and times by itself when it has written, and would keep the mode.
+// After a write the kernel fetches size and times by itself, but it would keep the mode.
 TEST_P(WriteLoops, SetIdBitsThatTheServerTakesWithAWrite_AreTakenFromTheKernel) {
   for (const uint32_t mode : {0777u, 06777u}) {
     const std::string name = std::to_string(mode);
@@ -71,7 +72,7 @@ TEST_P(WriteLoops, SetIdBitsThatTheServerTakesWithAWrite_AreTakenFromTheKernel) 
   }
 }
 
-// The WRITE was executed while the file had two names; its answer comes when it has one.
+// The server executed the WRITE while the file had two names; its reply comes when the file has one.
 TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCountBack) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.link("file", "other"), 0);
@@ -99,8 +100,8 @@ TEST_P(WriteLoops, Fsync_LeavesNothingUnstable) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Section 18.3.3: "The offset specifies the position within the file where the flush is to begin." What
-// another client has written elsewhere is that client's to commit.
+// Section 18.3.3: "The offset specifies the position within the file where the flush is to begin." Another
+// client's data elsewhere in the file is not ours to commit.
 TEST_P(WriteLoops, Fsync_CommitsWhatWasWritten_NotTheWholeFile) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, std::string(200'000, 'x')), 0);
@@ -128,7 +129,8 @@ TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
 }
 
 // Section 18.3.3: "If stable is FILE_SYNC4, the server MUST commit the data written plus all file system
-// metadata to stable storage before returning results." One that says it did not is asked to COMMIT.
+// metadata to stable storage before returning results." If the server says that it did not, the client sends
+// COMMIT.
 TEST_P(WriteLoops, ServerThatSyncsLessThanItWasAsked_IsToldToCommit) {
   server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
   const auto file = mount.create("synchronous", O_RDWR | O_SYNC);
@@ -140,8 +142,8 @@ TEST_P(WriteLoops, ServerThatSyncsLessThanItWasAsked_IsToldToCommit) {
   EXPECT_EQ(mount.requests("COMMIT"), 2u);
 }
 
-// The same server loses unstable data in a restart: what is sent again is not stable either until a COMMIT
-// says so.
+// The same server loses unstable data in a restart. Data that is written again is not stable either, until a
+// COMMIT succeeds.
 TEST_P(WriteLoops, ServerThatSyncsLessAndRestarts_LosesNothing) {
   server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
   const auto file = mount.create("file");
@@ -164,7 +166,7 @@ TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
   EXPECT_EQ(server->read_file("/export/file"), text);
 }
 
-// Else it would be written again for ever, and fsync and close wait.
+// Otherwise the data would be written again for ever, and fsync and close would wait.
 TEST_P(WriteLoops, ServerThatWritesLessUnderAnotherVerifierEachTime_EndsWithEioOnce) {
   server->configure([](filer::Switches& s) {
     s.short_write_bytes = 10'000;
@@ -216,11 +218,11 @@ TEST_P(WriteLoops, OffsetBeyondTheLargestFile_IsTooBig) {
 }
 
 // Section 5.8.2.17, maxfilesize: "Maximum supported file size for the file system of this object." A write
-// that could only fail later is not taken.
+// that must fail later is refused at once.
 TEST_P(WriteLoops, OffsetBeyondTheFileSystemsLargestFile_IsTooBig) {
   constexpr uint64_t kMost = uint64_t{1} << 44;
   server->with_core([](filer::Core& core) { core.tree.walk("/export")->fs->max_file_bytes = kMost; });
-  TestMount told(*server);  // asked for when it is mounted
+  TestMount told(*server);  // it fetches the limits when it mounts
   const auto file = told.create("file");
   EXPECT_EQ(told.write(file, kMost - 1, "xx"), EFBIG);
   EXPECT_EQ(told.write(file, kMost - 1, "x"), 0);
@@ -237,7 +239,7 @@ TEST_P(WriteLoops, WrongDescriptor_IsRefusedHere) {
   mount.close(writer);
 }
 
-// Random writes, large and small, overlapping, against a string.
+// Random writes, large and small, overlapping, compared with a string.
 TEST_P(WriteLoops, AnyOrderOfWrites_EqualsAString) {
   std::minstd_rand random(GetParam());
   const auto file = mount.create("file");
@@ -318,7 +320,7 @@ TEST_P(WriteLoops, ServerThatIsReallyFull_LosesNothingItAcknowledged) {
   EXPECT_EQ(server->read_file("/export/file")->substr(0, 100'000), std::string(100'000, 'a'));
 }
 
-// Whoever asked may have been answered early (EINTR), and asks again: the error is told until somebody hears
+// The caller may have been answered early (EINTR) and asks again: the error is reported until a caller gets
 // it.
 TEST_P(WriteLoops, ErrorThatNobodyHeard_IsToldAgain) {
   const auto file = mount.create("file");
@@ -331,8 +333,8 @@ TEST_P(WriteLoops, ErrorThatNobodyHeard_IsToldAgain) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// fsync(2), close(2): each open file description is told of it, and of it once, whoever has written; what is
-// opened afterwards begins without it.
+// fsync(2), close(2): each open file description reports the error once, whoever wrote. Descriptions opened
+// afterwards do not report it.
 TEST_P(WriteLoops, ErrorOfAFileOpenedTwice_IsToldOnceToEach) {
   const auto writer = mount.create("file"), reader = mount.open("file", O_RDONLY);
   const auto closed = mount.open("file", O_RDWR);
@@ -348,7 +350,7 @@ TEST_P(WriteLoops, ErrorOfAFileOpenedTwice_IsToldOnceToEach) {
   }
 }
 
-// Two who wait for it at once have got the same error; one of them tells it.
+// Two callers wait for the error at once; only one of them reports it.
 TEST_P(WriteLoops, ErrorThatTwoWaitedFor_IsToldOne) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
@@ -361,7 +363,7 @@ TEST_P(WriteLoops, ErrorThatTwoWaitedFor_IsToldOne) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// The kernel has the bytes that the server did not take.
+// The kernel has pages that the server did not accept.
 TEST_P(WriteLoops, FailedWrite_MakesTheKernelForgetItsPages) {
   const auto file = mount.create("file");
   const unsigned before = mount.front_end.data(mount.node("file"));
@@ -372,8 +374,8 @@ TEST_P(WriteLoops, FailedWrite_MakesTheKernelForgetItsPages) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Two writes of the same bytes, of which nobody waits for the first one any more: the server must see them in
-// their order, however long the first one takes.
+// Two writes of the same bytes; nobody waits for the first one any more. The server must get them in order,
+// however long the first one takes.
 TEST_P(WriteLoops, SynchronousWritesOfTheSameBytes_KeepTheirOrder) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_DELAY});
@@ -386,8 +388,8 @@ TEST_P(WriteLoops, SynchronousWritesOfTheSameBytes_KeepTheirOrder) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// One that waits for another keeps its place before those that came later, whoever these would have to wait
-// for; also when nobody waits for its answer any more.
+// A write that waits for another one keeps its place before later writes, whatever these wait for, and also
+// if nobody waits for its reply any more.
 TEST_P(WriteLoops, WriteThatWaits_DoesNotTakeTheBytesOfALaterOne) {
   constexpr size_t kPart = 128u << 10;
   for (const int synchronous : {0, O_SYNC}) {
@@ -414,7 +416,7 @@ TEST_P(WriteLoops, WriteThatWaits_DoesNotTakeTheBytesOfALaterOne) {
   }
 }
 
-// Who waits for everything that was written waits for such a write, too, also when it is sent only then.
+// A caller that waits for all written data waits also for such a write, even if it is sent only then.
 TEST_P(WriteLoops, WriteThatWaits_IsWaitedForByWhoAsksForAll) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   const auto first = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
@@ -436,7 +438,7 @@ TEST_P(WriteLoops, WriteThatWaits_IsWaitedForByWhoAsksForAll) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// O_DIRECT that fcntl(2) has set since.
+// fcntl(2) set O_DIRECT after the open.
 TEST_P(WriteLoops, DirectWrite_IsStableWhenItReturns) {
   const auto file = mount.create("file");
   BufferPool pool;
@@ -449,14 +451,14 @@ TEST_P(WriteLoops, DirectWrite_IsStableWhenItReturns) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// What is written over before it was sent costs nothing.
+// Data that is overwritten before it was sent is not sent.
 TEST_P(WriteLoops, TheSameBytesAgain_AreOneWrite) {
   const auto file = mount.create("file");
   std::string expected(300, 'a');
   ASSERT_EQ(mount.write(file, 0, expected), 0);
   for (int i = 0; i < 60; ++i) {
     const auto at = static_cast<size_t>(i * 7 % 250);
-    const std::string text(90, static_cast<char>('b' + i % 20));  // some of it behind the end
+    const std::string text(90, static_cast<char>('b' + i % 20));  // some of it is beyond the end
     ASSERT_EQ(mount.write(file, at, text), 0);
     expected.resize(std::max(expected.size(), at + text.size()));
     expected.replace(at, text.size(), text);
@@ -474,7 +476,7 @@ TEST_P(WriteLoops, SynchronousWriteThatFails_SaysSoItself) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// Stable one by one would be a write to the disk each, and one after the other a round trip each.
+// Stable WRITEs would each cost a disk write, and sequential ones each a round trip.
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_IsUnderWayAtOnceAndCommittedOnce) {
   TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file", O_RDWR | O_SYNC);
@@ -511,7 +513,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_SurvivesARestartInTheMiddle) 
   }
 }
 
-// The first part comes to the new server, whose verifier COMMIT answers with as well: the others were lost.
+// The new server gets the first part, and COMMIT returns the same verifier. The other parts were lost.
 TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_OfWhichOnlyTheFirstPartCameAfterARestart_IsWrittenAgain) {
   TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file", O_RDWR | O_SYNC);
@@ -539,7 +541,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItse
 
 // --- how much may be under way ---
 
-// A lost or slow WRITE holds nobody up but who needs its bytes.
+// A lost or slow WRITE delays only callers that need its bytes.
 TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
   TestMount small(*server, with_wsize(65536));
   const auto file = small.create("file");
@@ -564,14 +566,14 @@ TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
   EXPECT_FALSE(server->stat("/export/file")->unstable);
 }
 
-// Writers wait while so much is not answered: each has its latest piece on top of that.
+// Writers wait while this much is unanswered. Each one's latest piece comes on top.
 TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
   constexpr size_t kWriters = 3;
   const std::string piece(1 << 20, 'p');
   for (const uint64_t memory : {uint64_t{0}, uint64_t{64} << 30}) {
     TestMount slow(*server, with_memory(memory));
     const uint64_t limit = client::WriteLimits::fitting(memory, 0).unanswered();
-    const uint64_t each = limit + 4 * piece.size();  // so that nobody ends without waiting
+    const uint64_t each = limit + 4 * piece.size();  // so that no writer ends without waiting
     const auto dirty = [&] { return slow.fs().statistics().cache.dirty_bytes; };
     std::atomic<uint64_t> most{0};
     const auto writer = [&](client::OpenFileRef file) -> Task<int> {
@@ -592,7 +594,7 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
     const TimePoint soon = Clock::now() + std::chrono::seconds(20);
     while (dirty() <= limit && Clock::now() < soon) std::this_thread::yield();
     EXPECT_GT(dirty(), limit);
-    // Whoever could go on has done so when each loop has had its turn, and another one.
+    // Every writer that can continue has done so when each loop has run twice.
     const auto nothing = []() -> Task<int> { co_return 0; };
     for (unsigned i = 0; i < 4 * GetParam(); ++i) slow.run(nothing());
     EXPECT_LE(dirty(), limit + kWriters * piece.size());
@@ -608,7 +610,7 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
   }
 }
 
-// What a server keeps unstable we keep, too: of a small container no more than leaves it alive.
+// The client keeps what the server holds unstable. In a small container that must not use up the memory.
 TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
   TestMount small(*server, with_memory(0));
   const auto limits = client::WriteLimits::fitting(0, 0);
@@ -627,7 +629,7 @@ TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
   const auto stalled = server->faults().add(on::request_with(OP_COMMIT).always(), fault::Stall{});
   auto writing = small.start(writer(file));
   const TimePoint soon = Clock::now() + std::chrono::seconds(20);
-  // As far as it gets: WRITEs are answered, and no more come.
+  // Waits until all WRITEs are answered and no more are sent.
   const auto nothing = []() -> Task<int> { co_return 0; };
   uint64_t before = 0;
   for (unsigned unchanged = 0; unchanged < 16 && Clock::now() < soon;) {
@@ -646,7 +648,7 @@ TEST_P(WriteLoops, LittleMemory_IsNotFilledWithWhatIsNotCommitted) {
   EXPECT_EQ(server->stat("/export/file")->size, all);
 }
 
-// One file system of an export may be slow, or one server of several silent.
+// One file system of the export may be slow, or one of several servers may not answer.
 TEST_P(WriteLoops, ACommitThatTakesLong_HoldsUpNoOtherFile) {
   TestMount small(*server, with_memory(0));
   const auto limits = client::WriteLimits::fitting(0, 0);
@@ -676,7 +678,7 @@ TEST_P(WriteLoops, ACommitThatTakesLong_HoldsUpNoOtherFile) {
   EXPECT_EQ(small.close(other), 0);
 }
 
-// A page for each few bytes.
+// Each few bytes take a page.
 TEST_P(WriteLoops, LittleMemory_IsNotFilledWithPagesOfSmallWrites) {
   TestMount small(*server, with_memory(0));
   const auto limits = client::WriteLimits::fitting(0, 0);
@@ -689,8 +691,7 @@ TEST_P(WriteLoops, LittleMemory_IsNotFilledWithPagesOfSmallWrites) {
   EXPECT_EQ(small.close(file), 0);
 }
 
-// Where memory becomes little, and after a while, nobody has to write, or close the file, to have it
-// committed.
+// If memory becomes short, and also after some time, data is committed without another write or a close.
 TEST_P(WriteLoops, WhatNobodyTouchesAnyMore_IsCommitted) {
   for (const bool little : {true, false}) {
     std::atomic<uint64_t> available{uint64_t{1} << 40};
@@ -701,7 +702,7 @@ TEST_P(WriteLoops, WhatNobodyTouchesAnyMore_IsCommitted) {
                                      }});
     const auto file = slow.create("file");
     const std::string piece(1 << 20, 'p');
-    // Less than is committed at once.
+    // Less than the amount that starts a COMMIT.
     for (uint64_t at = 0; at < (20u << 20); at += piece.size()) ASSERT_EQ(slow.write(file, at, piece), 0);
     if (little) available = 0;
     EXPECT_TRUE(server->wait_until([&](filer::Core& core) {
@@ -714,7 +715,7 @@ TEST_P(WriteLoops, WhatNobodyTouchesAnyMore_IsCommitted) {
   }
 }
 
-// More data than may be on its way at once: everything arrives.
+// More data than may be in flight at once: all of it arrives.
 TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
   const auto file = mount.create("file");
   const std::string piece(1 << 20, 'p');
@@ -746,8 +747,8 @@ class WriteOverRdma : public testing::TestWithParam<rdma::Versions> {
                   }}};
 };
 
-// What the front end has read it into is what the server reads from: what lies there when the call has come
-// and nothing was fetched yet is what it gets.
+// The server reads from the memory into which the front end received the data: it gets what is there when it
+// fetches, which is after the call has arrived.
 TEST_P(WriteOverRdma, LargePayload_IsFetchedFromWhereItWasDelivered) {
   for (const size_t size : {size_t{128} << 10, size_t{1} << 20}) {
     SCOPED_TRACE(size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HandleIndex beside a map that is known to be right, with hashes that collide.
+// HandleIndex compared with a map, with hashes that collide.
 #include "client/cache/handle_index.h"
 
 #include <gtest/gtest.h>
@@ -51,8 +51,8 @@ TEST_F(HandleIndexTest, AMillionThatWent_LeaveNoMemory) {
   EXPECT_LE(index.places(), 64u);
 }
 
-// Few hashes, at the end of the places and around it: searches go in a circle, and what is taken out leaves
-// others behind it.
+// Few hashes, near the end of the places, so that searches wrap around, and a removal leaves displaced
+// entries behind it.
 RC_GTEST_PROP(HandleIndexProperty, WhatIsFound_IsWhatWasPutIn, ()) {
   NodeTable table;
   std::vector<NodeRef> nodes;

@@ -12,7 +12,7 @@ namespace {
 using client::IdMap;
 using client::IdMapping;
 
-// Declared before the IdMap, as in a mount: its thread resumes whoever asked on their loop.
+// Declare the loop before the IdMap, as in a mount: the IdMap's thread resumes callers on their loop.
 uint32_t resolve(LoopThread& loop, IdMap& map, const std::string& name) {
   return run_on(*loop, map.resolve(IdMap::Kind::kUser, name));
 }
@@ -49,7 +49,7 @@ TEST(IdMap, Numeric_SendsNumbers) {
   EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kGroup, 4294967295u)), "4294967295");
 }
 
-// With the library or, where it is not installed, without: nobody knows these.
+// With the library, or without it where it is not installed: these names are unknown to both.
 TEST(IdMap, NfsidmapAndNobodyKnows_IsNobodyAndANumber) {
   LoopThread loop;
   IdMap map(IdMapping::kNfsidmap);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server's limits (RFC 8881 sections 5.8.2.18, 5.8.2.20, 5.8.2.21) make of a mount's.
+// A mount's limits from the server's (RFC 8881 sections 5.8.2.18, 5.8.2.20, 5.8.2.21).
 #include <gtest/gtest.h>
 
 #include "client/cache/caching_filesystem.h"
@@ -14,7 +14,8 @@ TEST(IoSize, IsTheLeastOfTheThree_InWholePages) {
   EXPECT_EQ(io_size(5000, 1u << 20, 1u << 30), 5000u) << "as asked";
 }
 
-// A request for each byte would be the end of both sides; short READs and WRITEs go on where they ended.
+// One request per byte would overload both sides. After a short READ or WRITE the client continues where it
+// ended.
 TEST(IoSize, OfAServerThatTakesNextToNothing_IsAPage) {
   EXPECT_EQ(io_size(0, 1, 1u << 30), 4096u);
   EXPECT_EQ(io_size(0, 1023, 1u << 30), 4096u);

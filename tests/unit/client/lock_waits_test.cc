@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Circles of waiting lock-owners (fcntl(2): EDEADLK).
+// Deadlocks of waiting lock-owners (fcntl(2): EDEADLK).
 #include "client/nfs4/lock_waits.h"
 
 #include <gtest/gtest.h>
@@ -101,8 +101,7 @@ TEST_F(LockWaitsTest, OwnerThatWaitsTwice_CountsWithEachWait) {
   EXPECT_TRUE(asks(c, "a"));
 }
 
-// Two ways lead from each owner to the next one, so that there are 2^layers of them from the first to the
-// last.
+// Two paths lead from each owner to the next one, so there are 2^layers paths from the first to the last.
 TEST_F(LockWaitsTest, EachOwnerIsLookedAtOnce) {
   constexpr int kLayers = 64;
   std::deque<LockWaits::Wait> all;
@@ -119,8 +118,8 @@ TEST_F(LockWaitsTest, EachOwnerIsLookedAtOnce) {
 TEST_F(LockWaitsTest, ALongChain_IsFollowedToItsEnd) {
   constexpr int kOwners = 100'000;
   std::deque<LockWaits::Wait> all;
-  // From its end on: each question ends at the owner before, who waits for somebody that waits for nobody
-  // yet.
+  // Starts at the end of the chain: each search ends at the previous owner, which waits for one that does not
+  // wait yet.
   for (int n = 0; n < kOwners; ++n)
     EXPECT_FALSE(asks(all.emplace_back(waits, std::to_string(n)), std::to_string(n + 1).c_str()));
   EXPECT_TRUE(asks(all.emplace_back(waits, std::to_string(kOwners)), "0"));

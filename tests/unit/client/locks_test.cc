@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The book of byte-range locks: POSIX rules, against one byte at a time.
+// The record of byte-range locks: POSIX rules, compared with a record of single bytes.
 #include "client/nfs4/locks.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using client::LockRange;
 using client::LockType;
 
-// The bytes that the property looks at: both ends of the file, where the arithmetic is.
+// The bytes that the property checks: both ends of the file, where overflow is possible.
 constexpr size_t kPoints = 48;
 uint64_t point(size_t i) {
   return i < kPoints / 2 ? i : UINT64_MAX - (kPoints - 1 - i);
@@ -39,7 +39,7 @@ rc::Gen<LockRange> any_range() {
   });
 }
 
-// Whatever was held, taking a range and going back leaves it as it was.
+// From any state, taking a range and going back restores the state.
 TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
   const bool ok = rc::check([] {
     std::vector<LockRange> held;
@@ -58,7 +58,7 @@ TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
   EXPECT_TRUE(ok);
 }
 
-// What the server may have and nobody holds.
+// What the server may hold and nobody owns.
 TEST(NotHeld, IsWhatTheOtherHasNotInAnyWay) {
   const bool ok = rc::check([] {
     std::vector<LockRange> ranges, held;
@@ -90,7 +90,7 @@ TEST(RecordLock, AnySequence_EqualsAMapOfBytes) {
         if (step.start <= point(i) && point(i) <= step.end) bytes[i] = step.type;
       }
       for (size_t i = 0; i < kPoints; ++i) RC_ASSERT(type_at(ranges, point(i)) == bytes[i]);
-      // Ascending, disjoint, and no two neighbours that could be one.
+      // Ascending, disjoint, and all adjacent ranges of one type are merged.
       for (size_t i = 0; i < ranges.size(); ++i) {
         RC_ASSERT(ranges[i].start <= ranges[i].end);
         RC_ASSERT(ranges[i].type != LockType::kUnlock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is remembered of names, and that nothing outlives the Nodes it speaks of.
+// The name cache; no entry outlives the Nodes that it points to.
 #include "client/cache/name_cache.h"
 
 #include <gtest/gtest.h>
@@ -163,7 +163,7 @@ TEST_F(NameCacheTest, DeadDirectory_TakesItsEntriesAlong) {
 
 TEST_F(NameCacheTest, DirectoryInItself_DiesInPeace) {
   const NodeRef directory = node(0);
-  cache.put(*directory.get(), "loop", directory.get(), kNow);  // only a hostile server says so
+  cache.put(*directory.get(), "loop", directory.get(), kNow);  // only a hostile server says this
   EXPECT_EQ(cache.find(*directory.get(), "loop")->child, directory);
 }
 
@@ -205,7 +205,7 @@ TEST_F(NameCacheTest, TooManyAbsentNames_DropTheOldest) {
   EXPECT_TRUE(cache.find(*directory.get(), "absent " + std::to_string(NameCache::kMaxNegative + kMore - 1)));
 }
 
-// All directories share what there is room for.
+// All directories share the limit.
 TEST_F(NameCacheTest, TooManyAbsentNamesElsewhere_DropTheOldestHere) {
   NodeRef first = node(0);
   const NodeRef second = node(1);
@@ -222,7 +222,7 @@ TEST_F(NameCacheTest, TooManyAbsentNamesElsewhere_DropTheOldestHere) {
   EXPECT_TRUE(cache.find(*second.get(), "0")) << "there is room again";
 }
 
-// --- what is learnt late (RFC 8881 section 10.8) ---
+// --- late replies (RFC 8881 section 10.8) ---
 
 NameBelief begun(uint64_t order) {
   return {TimePoint(2h), 7, order};
@@ -265,7 +265,7 @@ TEST_F(NameCacheTest, AnswerFromAfterAChangeOfOurs_Counts) {
   EXPECT_EQ(cache.learn(d, "a", nullptr, begun(12)), Learnt::kStored);
 }
 
-// The entry of a change may go: with its file, or because there are too many. That there was one stays known.
+// The entry of a change may be dropped, with its file or for lack of room. The change itself stays on record.
 TEST_F(NameCacheTest, ForgottenChange_StillOverrulesWhatIsOlder) {
   const NodeRef directory = node(0), other = node(2), elsewhere = node(3);
   client::Node& d = *directory.get();
@@ -280,7 +280,7 @@ TEST_F(NameCacheTest, ForgottenChange_StillOverrulesWhatIsOlder) {
   EXPECT_EQ(cache.learn(*elsewhere.get(), "a", other.get(), begun(9)), Learnt::kStored);
 }
 
-// Random use, compared with a map after every step.
+// Random operations, compared with a map after every step.
 TEST_F(NameCacheTest, AnySequence_EqualsAMap) {
   struct Step {
     int kind, directory, child, name;
@@ -327,7 +327,7 @@ TEST_F(NameCacheTest, AnySequence_EqualsAMap) {
   }));
 }
 
-// Four threads find, put and let Nodes die under each other.
+// Four threads find, store and drop Nodes concurrently.
 TEST_F(NameCacheTest, FromFourThreads_StaysWhole) {
   const NodeRef directory = node(1000);
   std::vector<std::thread> threads;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NFSv3 calls over libnfs against a server that is a script: credentials, lost connections, silence,
-// refusals. The bytes are RFC 5531's and RFC 1813's.
+// NFSv3 calls through libnfs to a scripted server: credentials, lost connections, silence, refusals. The
+// bytes are those of RFC 5531 and RFC 1813.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -49,7 +49,7 @@ uint32_t uid_of(const ByteVector& call) {
   return word_at(call, name + 4 + (word_at(call, name) + 3) / 4 * 4);
 }
 
-// AUTH_SYS's stamp is the library's clock; servers do not look at it.
+// The library fills AUTH_SYS's stamp from a clock; servers ignore it.
 ByteVector without_stamp(ByteVector call) {
   for (size_t i = 0; i < 4; ++i) call.at(kCredentialAt + 8 + i) = std::byte{0};
   return call;
@@ -115,7 +115,7 @@ TEST(Nfs3Calls, EachCall_CarriesItsCallersCredential) {
   }
 }
 
-// RFC 1813 section 4.5: the server knows a call that it has executed by its XID.
+// RFC 1813 section 4.5: the server recognizes a call that it has executed by its XID.
 TEST(Nfs3Calls, LostConnection_SendsTheSameCallAgain) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();
@@ -281,10 +281,10 @@ TEST(Nfs3Mount, ExportWithoutAuthSys_IsRefused) {
   }
 }
 
-// --- replies whose lengths are lies: what they cost is the call (RFC 4506 section 4.10: a length is followed
-// by so many bytes) ---
+// --- replies with false lengths: they cost only the call (RFC 4506 section 4.10: a length is followed by
+// that many bytes) ---
 
-// The server answers one call with `results`, in fragments of so many bytes.
+// The server answers one call with `results`, in fragments of `fragment` bytes.
 Peer answering(ByteVector results, size_t fragment = 0) {
   return Peer([results = std::move(results), fragment](Listener& l) {
     PeerSocket s = l.accept();
@@ -296,7 +296,7 @@ Peer answering(ByteVector results, size_t fragment = 0) {
 }
 
 TEST(Nfs3Hostile, MoreFlavorsThanTheMessageHasRoomFor_AreNoMount) {
-  // In 32 bits four times as many are 4 bytes.
+  // Multiplied by four in 32 bits, this count becomes 4 bytes.
   for (const uint32_t count : {0x40000001u, 0x80000001u, 0xffffffffu, 2001u}) {
     ByteVector results = concat({words({0, 8, 1, 2, count}), ByteVector(8000)});
     Peer peer = answering(std::move(results));
@@ -327,9 +327,8 @@ TEST(Nfs3Hostile, DataThatIsLongerThanTheMessage_IsNone) {
   }
 }
 
-// The library's decoder calls itself for each entry.
 // RFC 5531 section 11: "A record is composed of one or more record fragments." The library keeps them until
-// the last one comes.
+// the last one arrives.
 TEST(Nfs3Hostile, RecordWithoutAnEnd_IsNotKept) {
   for (const size_t size : {size_t{0}, size_t{1000}, size_t{1} << 20}) {
     std::atomic<size_t> sent = 0;
@@ -337,11 +336,11 @@ TEST(Nfs3Hostile, RecordWithoutAnEnd_IsNotKept) {
       PeerSocket s = l.accept();
       const auto call = s.read_record();
       ASSERT_TRUE(call);
-      ByteVector fragment = words({static_cast<uint32_t>(size)});  // not the last
+      ByteVector fragment = words({static_cast<uint32_t>(size)});  // not the last fragment
       fragment.resize(4 + size);
       while (sent < 64u << 20 && s.write(fragment)) sent += fragment.size();
       s.close();
-      // The same call again, after it.
+      // After that, the same call again.
       s = l.accept();
       const auto again = s.read_record();
       ASSERT_TRUE(again);
@@ -353,11 +352,12 @@ TEST(Nfs3Hostile, RecordWithoutAnEnd_IsNotKept) {
     const auto answer = calls.getattr().get();
     ASSERT_TRUE(answer) << describe(answer.error());
     EXPECT_EQ(answer->object.attributes.ino, 77u);
-    // What the sockets have room for is sent beside what is read.
+    // The sockets' buffers hold some more than what was read.
     EXPECT_LT(sent, 64u << 20) << size;
   }
 }
 
+// The library's decoder recurses once per entry.
 TEST(Nfs3Hostile, ListingWithoutAnEnd_DoesNotOverflowTheStack) {
   const ByteVector entry = words({1, 0, 7, 0, 0, 9});
   ByteVector entries;
@@ -371,7 +371,7 @@ TEST(Nfs3Hostile, ListingWithoutAnEnd_DoesNotOverflowTheStack) {
   EXPECT_EQ(answer.error().errnum, EIO);
 }
 
-// The longest that is asked for: 128 KiB of the shortest names there are.
+// The longest listing that the client requests: 128 KiB of the shortest possible names.
 TEST(Nfs3Hostile, LongestListingThatIsAskedFor_IsRead) {
   const ByteVector entry = words({1, 0, 7, 1, 0x61000000, 0, 9});
   constexpr size_t kEntries = (128u << 10) / 28 - 8;

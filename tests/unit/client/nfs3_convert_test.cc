@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of NFSv3's answers reaches the client, and how its arguments look: libnfs's structures by hand.
+// Conversion of NFSv3's results and arguments, with hand-made libnfs structures.
 #include "client/nfs3/convert.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(Nfs3Convert, ChangeAttribute_FollowsCtime) {
   before.ctime = {100, 999'999'999U};
   after.ctime = {101, 0};
   EXPECT_LT(from_wire(before).attributes.change, from_wire(after).attributes.change);
-  after.ctime = {100, 4'000'000'000U};  // not a time: taken as the last of its second
+  after.ctime = {100, 4'000'000'000U};  // invalid: counts as the last nanosecond of its second
   EXPECT_EQ(from_wire(before).attributes.change, from_wire(after).attributes.change);
 }
 
@@ -83,7 +83,7 @@ TEST(Nfs3Convert, SetAttributes_OnlyWhatIsSet) {
   EXPECT_EQ(s.size.set_it, 0u);
   EXPECT_EQ(s.atime.set_it, SET_TO_SERVER_TIME);
   EXPECT_EQ(s.mtime.set_it, SET_TO_CLIENT_TIME);
-  EXPECT_EQ(s.mtime.set_mtime_u.mtime.seconds, 0u);  // nfstime3 begins in 1970
+  EXPECT_EQ(s.mtime.set_mtime_u.mtime.seconds, 0u);  // nfstime3 starts in 1970
 }
 
 TEST(Nfs3Convert, FailedLookup_StillHasTheDirectorysAttributes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mount by NFSv3 of a server that is a script: what depends on what a server answers, and when.
+// An NFSv3 mount of a scripted server: cases that depend on the server's replies and their timing.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -22,14 +22,14 @@ constexpr uint32_t kNull = 0, kGetattr = 1, kLookup = 3, kAccess = 4, kRemove = 
                    kReaddirplus = 17, kFsinfo = 19, kPathconf = 20;
 constexpr uint32_t kNotSupported = 10004, kJukebox = 10008;
 
-// Arguments begin behind credential and verifier.
+// The arguments follow the credential and the verifier.
 size_t arguments_at(const ByteVector& call) {
   size_t at = 24;
   for (int field = 0; field < 2; ++field) at += 8 + (word_at(call, at + 4) + 3) / 4 * 4;
   return at;
 }
 
-// Results by procedure; none: the connection is closed.
+// Results by procedure. Nothing: close the connection.
 class ScriptedServer {
  public:
   using Results = std::function<std::optional<ByteVector>(const ByteVector& call)>;
@@ -38,7 +38,7 @@ class ScriptedServer {
     const auto always = [](ByteVector results) {
       return [results = std::move(results)](const ByteVector&) { return std::optional(results); };
     };
-    // fattr3 of a directory that everybody may do everything with.
+    // fattr3 of a directory with all permissions for everybody.
     on(kGetattr, always(words({0, 2, 0777, 2, 7, 8, 0, 4096, 0, 4096, 0, 0, 0, 9, 0, 42, 1, 2, 3, 4, 5, 6})));
     on(kNull, always({}));
     on(kAccess, always(words({0, 0, 0x3f})));
@@ -52,7 +52,7 @@ class ScriptedServer {
   unsigned calls(uint32_t procedure) const { return calls_[procedure].load(); }
   uint16_t port() const { return nfs_.port(); }
   uint16_t mount_port() const { return mountd_.port(); }
-  // After the client's: nobody comes any more.
+  // Call it after the client is closed: then no connection arrives any more.
   void join() {
     done_ = true;
     PeerSocket last(tcp::Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
@@ -79,7 +79,7 @@ class ScriptedServer {
   std::map<uint32_t, Results> results_;
   std::array<std::atomic<unsigned>, 22> calls_{};
   std::atomic<bool> done_{false};
-  // MNT, and UMNT at the end: each a connection.
+  // MNT, and UMNT at the end, each on its own connection.
   Peer mountd_{[](Listener& l) {
     for (const auto& results : {words({0, 8, 1, 2, 1, 1}), ByteVector()}) {
       PeerSocket s = l.accept();
@@ -141,8 +141,8 @@ class Nfs3Mounted : public testing::Test {
   std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
 };
 
-// RFC 1813 section 3.3.16 knows cookies that "uniquely identify" entries, and reserves none but zero, which
-// asks for the first. go-nfs gives 0 for ".", 1 for ".." and 2 for the first name.
+// RFC 1813 section 3.3.16: cookies "uniquely identify" entries; only zero is reserved, for the first entry.
+// go-nfs uses 0 for ".", 1 for ".." and 2 for the first name.
 TEST_F(Nfs3Mounted, CookiesThatOtherVersionsReserve_AreCookies) {
   const std::vector<std::pair<uint32_t, const char*>> names = {
       {0, "."}, {1, ".."}, {2, "a"}, {3, "b"}, {4, "c"}};
@@ -150,7 +150,7 @@ TEST_F(Nfs3Mounted, CookiesThatOtherVersionsReserve_AreCookies) {
     const size_t handle = arguments_at(call);
     const uint32_t cookie = word_at(call, handle + 4 + word_at(call, handle) + 4);
     ByteVector results = words({0, 0, 0, 0});
-    // Three at a time.
+    // Three entries per reply.
     size_t next = cookie == 0 ? 0 : cookie + 1;
     for (int n = 0; n < 3 && next < names.size(); ++n, ++next) {
       const std::string_view name = names[next].second;
@@ -174,7 +174,7 @@ TEST_F(Nfs3Mounted, CookiesThatOtherVersionsReserve_AreCookies) {
     ASSERT_LT(seen.size(), 20u);
   }
   EXPECT_EQ(seen, (std::vector<std::string>{".", "..", "a", "b", "c"}));
-  // seekdir(3) to behind the first name.
+  // seekdir(3) to the position after the first name.
   const auto first = run(fs->readdir(user(), opened->directory, 2, 4096, false));
   ASSERT_TRUE(first);
   ASSERT_FALSE(first->entries.empty());
@@ -186,7 +186,7 @@ TEST_F(Nfs3Mounted, CookiesThatOtherVersionsReserve_AreCookies) {
   run(fs->releasedir(opened->directory));
 }
 
-// What its caller does next must not be undone by it.
+// A change must not undo what its caller does next.
 TEST_F(Nfs3Mounted, ARemovalThatIsPutOff_IsNotDoneForACallerWhoIsGone) {
   server.on(kRemove, [&](const ByteVector&) {
     cancellation->cancel();
@@ -214,7 +214,7 @@ TEST_F(Nfs3Mounted, ARemovalOfACallerWhoIsGone_IsNotSent) {
   EXPECT_EQ(server.calls(kRemove), 0u);
 }
 
-// Who waits gets what he has asked for.
+// A caller that waits gets its change.
 TEST_F(Nfs3Mounted, ARemovalWhoseConnectionIsLost_IsSentAgain) {
   server.on(kRemove, [&](const ByteVector&) {
     return server.calls(kRemove) == 1 ? std::nullopt : std::optional(words({0, 0, 0}));

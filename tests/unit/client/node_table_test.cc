@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Node per file handle, for as long as anybody refers to it.
+// One Node per file handle while anything refers to it.
 #include "client/nfs4/node.h"
 
 #include <gtest/gtest.h>
@@ -64,10 +64,10 @@ TEST(NodeTable, DroppedSince_IsKnownOfTheFile) {
   EXPECT_FALSE(table.dropped_since("handle 1", table.next_start()));
 }
 
-// Four threads let one file's Node die and make it anew: who has a new one hears of those before it.
+// Four threads drop and create one file's Node. The owner of a new Node sees that earlier ones were dropped.
 TEST(NodeTable, DroppedUnderOthersHands_IsKnownToTheNext) {
   NodeTable table;
-  std::atomic<uint64_t> changed{0};  // by what died
+  std::atomic<uint64_t> changed{0};  // by dropped Nodes
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -101,7 +101,7 @@ TEST(NodeTable, RequestsStarted_AreNumberedUpwards) {
   EXPECT_EQ(table.next_start(), first + 1);
 }
 
-// Nodes die and are looked up again at the same moment.
+// Nodes are dropped and looked up at the same moment.
 TEST(NodeTable, FromFourThreads_NeverHasTwoNodesForOneHandle) {
   NodeTable table;
   std::vector<std::thread> threads;

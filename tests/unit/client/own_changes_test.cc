@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnChanges: spans of our operations in any order, with and without somebody else's change among them.
+// OwnChanges: spans of our operations in any order, with and without another client's change among them.
 #include "client/cache/own_changes.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ uint64_t follow(OwnChanges& own, uint64_t known, const Spans& spans) {
   return known;
 }
 
-// Operations that are executed over one another: each begins somewhere behind its predecessor's beginning and
-// no later than everything so far has ended.
+// Overlapping operations: each starts after its predecessor's start, and not later than the end of all so
+// far.
 Spans executed(uint64_t from, const std::vector<std::pair<uint8_t, uint8_t>>& steps) {
   Spans spans;
   uint64_t first = from, last = from;

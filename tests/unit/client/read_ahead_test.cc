@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadPattern: what is foretold, and that nothing is for reads without a pattern. ReadPace: how far.
-// AheadReaders: among how many.
+// ReadPattern: what it predicts, and that it predicts nothing for reads without a pattern. ReadPace: how far
+// to read ahead. AheadReaders: how many descriptors share the room.
 #include "client/cache/read_ahead.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using Kind = ReadPattern::Kind;
 constexpr uint64_t kKiB = 1024, kMiB = kKiB * kKiB, kGiB = kMiB * kKiB;
 constexpr uint64_t kPiece = 128 * kKiB;
 
-// Everything that is worth reading now.
+// All ranges that are worth reading now.
 std::vector<ReadRange> all_ahead(ReadPattern& p, uint64_t window, uint64_t end = kGiB) {
   std::vector<ReadRange> ranges;
   while (auto r = p.next(window, kPiece, end)) ranges.push_back(*r);
@@ -118,7 +118,7 @@ TEST(ReadPattern, Strided_IsSeenAtTheFourthRead) {
   }
 }
 
-// Reads as the kernel splits a run of them.
+// The parts into which the kernel splits a run.
 void read_run(ReadPattern& p, uint64_t first, uint64_t size, const std::function<void()>& after_each = {}) {
   for (uint64_t at = 0; at < size; at += kPiece) {
     p.note(first + at, std::min(kPiece, size - at));
@@ -126,7 +126,7 @@ void read_run(ReadPattern& p, uint64_t first, uint64_t size, const std::function
   }
 }
 
-// Near and far, upwards and downwards, and blocks that are read from the last to the first.
+// Near and far, forward and backward, and blocks that are read from last to first.
 TEST(ReadPattern, RunsThatTheKernelSplits_AreSeenAtTheThird) {
   constexpr uint64_t kRun = 4 * kPiece;
   for (const int64_t stride :
@@ -188,7 +188,7 @@ TEST(ReadPattern, RunsOfOtherLengths_AreForwardEach) {
   }
 }
 
-// A file that has become shorter meanwhile.
+// The file has become shorter meanwhile.
 TEST(ReadPattern, RunsBeyondTheEnd_AreNotForetold) {
   ReadPattern p;
   for (uint64_t i = 1; i < 6; ++i) read_run(p, i * 8 * kMiB, 2 * kPiece);
@@ -198,7 +198,7 @@ TEST(ReadPattern, RunsBeyondTheEnd_AreNotForetold) {
   EXPECT_EQ(ahead.front(), (ReadRange{6 * 8 * kMiB, 5000}));
 }
 
-// A server may take so little at once (rsize=1024): no range would ever be passed.
+// A server may accept very little at once (rsize=1024): a range of less than a page would never end.
 TEST(ReadPattern, LessThanAPageAtOnce_IsNotReadAhead) {
   for (const int64_t stride : {int64_t{4096}, -int64_t{4096}, int64_t{65536}}) {
     ReadPattern p;
@@ -209,7 +209,7 @@ TEST(ReadPattern, LessThanAPageAtOnce_IsNotReadAhead) {
   }
 }
 
-// The window of a long stream stays what it is.
+// The window of a long stream stays the same.
 TEST(ReadPattern, AfterManyReads_TheWindowIsStillWhole) {
   ReadPattern p;
   uint64_t place = 0;
@@ -222,7 +222,7 @@ TEST(ReadPattern, AfterManyReads_TheWindowIsStillWhole) {
   }
 }
 
-// As far away as an offset can be, nothing wraps.
+// No overflow at the largest distances.
 TEST(ReadPattern, StridesAcrossEverything_AreNotFollowed) {
   ReadPattern p;
   for (uint64_t i = 0; i < 8; ++i) {
@@ -286,7 +286,7 @@ TEST(ReadPattern, ReadsFarOutOfOrder_AreNoRuns) {
   }
 }
 
-// A run is as long as it is: reads anywhere in one that is expected are random all the same.
+// A run has a fixed length. Reads anywhere within an expected run are random reads.
 TEST(ReadPattern, RandomReadsWithinALongRun_AreNotFollowed) {
   constexpr uint64_t kRun = 64 * kMiB, kStride = 100 * kMiB;
   ReadPattern p;
@@ -318,7 +318,7 @@ TEST(ReadPattern, OneThatJumpsAhead_IsNotForward) {
   EXPECT_EQ(p.kind(), Kind::kNone);
 }
 
-// What was jumped over is not read ahead again and again.
+// Skipped bytes are not read ahead again and again.
 TEST(ReadPattern, OneThatJumpsAheadAfterEachTwoReads_CostsNoMoreThanItReads) {
   ReadPattern p;
   std::mt19937_64 random(1);
@@ -331,7 +331,7 @@ TEST(ReadPattern, OneThatJumpsAheadAfterEachTwoReads_CostsNoMoreThanItReads) {
   EXPECT_LT(given, 2 * read);
 }
 
-// Runs as long as what may lie between them are worth it.
+// Skips between runs of at least kSlackBytes are allowed.
 TEST(ReadPattern, JumpsBetweenLongRuns_EndNoStream) {
   ReadPattern p;
   uint64_t place = 0;
@@ -342,7 +342,7 @@ TEST(ReadPattern, JumpsBetweenLongRuns_EndNoStream) {
   }
 }
 
-// --- what was given and is gone, or was not asked for ---
+// --- ranges that were dropped, or for which no READ was sent ---
 
 TEST(ReadPattern, WhatIsGone_IsGivenAgain) {
   for (const int64_t step : {int64_t{kPiece}, -int64_t{kPiece}, int64_t{8 * kMiB}}) {
@@ -369,7 +369,7 @@ TEST(ReadPattern, WhatIsGone_IsGivenAgain) {
   }
 }
 
-// The first reads, and what is read again, are asked for without having been given.
+// The first reads, and repeated reads, were not predicted.
 TEST(ReadPattern, WhatWasNotGiven_IsNotMissed) {
   ReadPattern p;
   p.note(0, kPiece);
@@ -387,7 +387,7 @@ TEST(ReadPattern, WhatWasNotGiven_IsNotMissed) {
   }
 }
 
-// Two loops: the later read has looked first.
+// Two loops: the later read looked into the cache first.
 TEST(ReadPattern, OfReadsThatMissTogether_TheLastCounts) {
   ReadPattern p;
   for (uint64_t i = 0; i < 8; ++i) {
@@ -407,7 +407,7 @@ TEST(ReadPattern, OfReadsThatMissTogether_TheLastCounts) {
   EXPECT_TRUE(all_ahead(p, kMiB).empty()) << "once";
 }
 
-// As where we write between the reads.
+// As when we write between the reads.
 TEST(ReadPattern, WhatIsAlwaysGone_IsHardlyEverGiven) {
   ReadPattern p;
   uint64_t given = 0;
@@ -446,7 +446,7 @@ TEST(ReadPattern, WhatIsPutBack_IsGivenNext) {
   }
 }
 
-// Anything may come: nothing is given past the end or too far, and nothing without end.
+// For any reads: no range beyond the end or too far ahead, and no endless prediction.
 RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   ReadPattern p;
   const uint64_t end = *rc::gen::inRange<uint64_t>(1, 64 * kMiB);
@@ -476,7 +476,7 @@ RC_GTEST_PROP(ReadPatternProperty, Ranges_AreWithinBounds, ()) {
   }
 }
 
-// "off for random": of reads anywhere in a gigabyte hardly any looks like a pattern.
+// Random reads within a gigabyte hardly ever look like a pattern.
 RC_GTEST_PROP(ReadPatternProperty, RandomReads_AreNotFollowed, ()) {
   ReadPattern p;
   uint64_t given = 0;
@@ -488,7 +488,7 @@ RC_GTEST_PROP(ReadPatternProperty, RandomReads_AreNotFollowed, ()) {
   RC_ASSERT(given <= 64 * kKiB);
 }
 
-// --- how much is under way ---
+// --- bytes in flight ---
 
 TEST(ReadHistory, AnApplicationThatKeepsAWindowUnderWay_IsLeftAlone) {
   ReadHistory history;
@@ -504,7 +504,7 @@ TEST(ReadHistory, AnApplicationThatKeepsAWindowUnderWay_IsLeftAlone) {
   EXPECT_TRUE(history.next(kMiB, kPiece, kGiB)) << "not any more";
 }
 
-// --- among how many ---
+// --- number of readers ---
 
 TEST(AheadReaders, AreThoseThatHaveSentLately) {
   AheadReaders readers;
@@ -523,11 +523,11 @@ TEST(AheadReaders, AreThoseThatHaveSentLately) {
   EXPECT_EQ(readers.count_with(&b, now + 2 * ReadPace::kMemory), 1u);
 }
 
-// --- how far ---
+// --- the window ---
 
 class ReadPaceTest : public testing::Test {
  protected:
-  // `count` READs sent together, answered together after `took`.
+  // `count` READs sent together and answered together after `took`.
   void round(unsigned count, uint64_t size, Duration took) {
     std::vector<ReadPace::Sent> sent(count, pace.sending(now));
     now += took;
@@ -546,7 +546,7 @@ TEST_F(ReadPaceTest, WhereAnswersComeAtOnce_NothingAhead) {
   EXPECT_EQ(pace.window(now), 0u);
 }
 
-// The bytes take as long as the copies do: nothing waits that reading ahead would save.
+// The time is that of the bytes alone, so read-ahead would save no waiting.
 TEST_F(ReadPaceTest, WhereTheBytesAreAllThatTakesTime_NothingAhead) {
   round(4, kMiB, std::chrono::microseconds(1400));
   EXPECT_EQ(pace.window(now), 0u);
@@ -557,7 +557,7 @@ TEST_F(ReadPaceTest, WhereTheBytesAreAllThatTakesTime_NothingAhead) {
   EXPECT_GT(pace.window(now), 0u);
 }
 
-// 1 Gbit/s and 20 ms: 2.4 MiB fill the way.
+// 1 Gbit/s and 20 ms: 2.4 MiB fill the path.
 TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
   const double rate = 125e6;
   const Duration delay = std::chrono::milliseconds(20);
@@ -575,8 +575,8 @@ TEST_F(ReadPaceTest, Window_DoublesUntilTheWayIsFull) {
   EXPECT_LE(window, static_cast<uint64_t>(2.1 * rate * 0.02));
 }
 
-// A way with a queue before it, kept full by one stream: READs of a piece each, as many as the window allows,
-// answered one after the other. What is measured begins after a quarter of the time.
+// A path with a queue in front of it, kept full by one stream: READs of one piece each, as many as the window
+// allows, answered one after the other. The measurement starts after a quarter of the time.
 struct FullWay {
   FullWay(double bytes_per_second, Duration delay, Duration until) {
     const auto serve = std::chrono::duration_cast<Duration>(
@@ -588,7 +588,7 @@ struct FullWay {
     ReadPace pace;
     std::deque<UnderWay> under_way;
     const TimePoint begin{std::chrono::hours(1)};
-    TimePoint now = begin, idle_from = begin;  // what is in the queue has left it by then
+    TimePoint now = begin, idle_from = begin;  // when the queue will be empty
     uint64_t delivered = 0;
     while (now < begin + until) {
       const bool counts = now - begin > until / 4;
@@ -607,9 +607,9 @@ struct FullWay {
     share = static_cast<double>(delivered) /
             (bytes_per_second * std::chrono::duration<double>(now - begin).count());
   }
-  uint64_t largest = 0;  // bytes; of a window
-  Duration longest{};    // of a READ
-  double share = 0;      // of what the way could have brought
+  uint64_t largest = 0;  // bytes; the largest window
+  Duration longest{};    // of any READ
+  double share = 0;      // of what the path could have carried
 };
 
 TEST(ReadPaceOfAFullWay, IsNotFilledWithMoreAndMore) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often a session is made anew.
+// How often a session is created again.
 #include "client/nfs4/recovery_pace.h"
 
 #include <gtest/gtest.h>

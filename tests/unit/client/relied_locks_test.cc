@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose locks I/O relies on, and how often /proc is asked for that.
+// Which lock-owners I/O relies on, and how often that needs /proc.
 #include "client/nfs4/relied_locks.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class CountedGroups final : public client::ThreadGroups {
 
 class ReliedLocks : public testing::Test {
  protected:
-  // A lock of that process (0: of a descriptor's), unless it holds nothing any more.
+  // Adds a lock of that process (0: of a descriptor). With `held` false it holds nothing any more.
   LockState& add(const std::string& owner, uint32_t pid, bool held = true) {
     LockState& lock = state->locks.emplace_back();
     lock.owner = owner;
@@ -83,7 +83,7 @@ TEST_F(ReliedLocks, OfManyProcesses_ATurnOfAskingDoesNotGrow) {
   EXPECT_EQ(groups.asked, 0u) << "the first thread has its process's number, and is no other one's";
 }
 
-// Others open, lock, read and write the file meanwhile.
+// Other threads open, lock, read and write the file meanwhile.
 TEST_F(ReliedLocks, WhileProcIsAsked_TheFileIsNotHeld) {
   for (const uint32_t lockers : {1u, 100u}) {
     state->locks.clear();
@@ -114,7 +114,7 @@ TEST_F(ReliedLocks, TakenThroughTheDescriptor_NobodyIsAsked) {
   EXPECT_EQ(groups.asked, 0u);
 }
 
-// One turn through them for each READ and WRITE: comparing all with all of them would take minutes here.
+// Each READ and WRITE visits every lock once: comparing each pair would take minutes here.
 TEST_F(ReliedLocks, OfVeryManyThroughOneDescriptor_NoTwoAreCompared) {
   constexpr uint32_t kMany = 200'000;
   for (uint32_t i = 0; i < kMany; ++i) add(std::to_string(i), process(i)).descriptors = {&handle};
@@ -179,7 +179,7 @@ TEST(ThreadGroups, EveryThread_IsItsProcesss) {
   EXPECT_EQ(groups.process_of(self), self);
 }
 
-// Above what Linux counts to.
+// Larger than any thread number on Linux.
 TEST(ThreadGroups, ThreadThatIsNone_IsNobodys) {
   const client::ThreadGroups groups;
   EXPECT_EQ(groups.process_of(1u << 30), 0u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounds hold for replies that real servers gave to calls that real clients made.
+// The bounds hold for replies of real servers to calls of real clients.
 #include "client/nfs4/reply_bounds.h"
 
 #include <gtest/gtest.h>

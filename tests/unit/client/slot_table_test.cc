@@ -29,20 +29,20 @@ class SlotTableTest : public testing::Test {
  protected:
   std::future<std::optional<SlotTicket>> start_acquire() {
     auto ticket = start_on(*loop, table.acquire());
-    call_on(*loop, [] { return 0; });  // the loop runs in order: by now it has a slot or waits
+    call_on(*loop, [] { return 0; });  // the loop runs tasks in order, so by now it has a slot or waits
     return ticket;
   }
   SlotTicket acquire() {
     auto ticket = start_acquire();
     return got(ticket);
   }
-  // What has been asked for is there, or on its way.
+  // The requested ticket, which is there or about to be.
   static SlotTicket got(std::future<std::optional<SlotTicket>>& ticket) {
     if (ticket.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
       throw std::runtime_error("no slot is free");
     return ticket.get().value();
   }
-  // A reply to a request of now says so.
+  // As the reply to a current request.
   void set_target(uint32_t target) {
     const auto ticket = table.try_acquire_upkeep();
     ASSERT_TRUE(ticket);
@@ -120,7 +120,7 @@ TEST_F(SlotTableTest, SequenceId_WrapsToZero) {
 }
 
 // Section 18.46.3: sr_target_highest_slotid is "the highest slot ID the server would prefer the client use on
-// a future SEQUENCE operation". Recovery was told already.
+// a future SEQUENCE operation". The session's recovery already got that target.
 TEST_F(SlotTableTest, OpenedWithFewer_NoMoreAreUsed) {
   table.open(1, session(1), 8, {1}, 3);
   EXPECT_EQ(table.counts().target, 3u);
@@ -157,7 +157,7 @@ TEST_F(SlotTableTest, Uncertain_StaysSoUntilTheServerHasSpoken) {
   EXPECT_EQ(t.sequence, 2u);
 }
 
-// What is in it may be under way at the server for as long as that likes.
+// The server may still process its request, for an unlimited time.
 TEST_F(SlotTableTest, Uncertain_IsTakenWhenNoOtherIsFree) {
   table.open(1, session(1), 4, {1});
   table.release(acquire(), SlotUse::kUncertain);
@@ -210,10 +210,10 @@ TEST_F(SlotTableTest, UpkeepDone_LeavesOrdinaryRequestsWaiting) {
   EXPECT_EQ(got(waiting).slot, 1u);
 }
 
-// --- between the hand-over of a slot and the resumption of who has it ---
+// --- between the hand-over of a slot and the resumption of its new owner ---
 
-// Calls `hand_over`, which ends with a slot that somebody waits for, and asks for one before his loop resumes
-// him.
+// Calls `hand_over`, which ends with a slot for a waiting coroutine, and asks for another one before that
+// coroutine's loop resumes it.
 template <class F>
 Task<std::optional<SlotTicket>> ask_first(SlotTable& table, F hand_over, Place place = Place::kBehind) {
   hand_over();
@@ -232,7 +232,7 @@ TEST_F(SlotTableTest, SlotThatComesBack_IsWhosWaitsLongest) {
   EXPECT_EQ(got(hasty).sequence, 3u);
 }
 
-// A stream of requests, each made as soon as one is answered, fills all slots.
+// A stream of requests, each made as soon as one is answered, uses all slots.
 TEST_F(SlotTableTest, StreamThatFillsAllSlots_DelaysAnotherByOneTurn) {
   table.open(1, session(1), 3, {1});
   SlotTicket one = acquire(), two = acquire();
@@ -282,7 +282,7 @@ TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheSlotIsTakenBackAndTheNextIsHis) 
   EXPECT_EQ(got(second).slot, 1u);
 }
 
-// Section 18.46.3: what SEQUENCE says of slots in use is of the time when it is sent.
+// Section 18.46.3: what SEQUENCE says about slots in use belongs to the time of sending.
 TEST_F(SlotTableTest, TargetLoweredMeanwhile_TheRequestKnowsOfIt) {
   table.open(1, session(1), 3, {1});
   const SlotTicket one = acquire(), two = acquire();
@@ -317,7 +317,7 @@ TEST_F(SlotTableTest, SessionReplacedMeanwhile_TheNewOnesSlotIsHis) {
   EXPECT_EQ(got(second).sequence, 2u);
 }
 
-// Who recovers waits until nothing is under way.
+// Recovery waits until no request is in progress.
 TEST_F(SlotTableTest, ClosedMeanwhile_NothingIsInUse) {
   table.open(1, session(1), 2, {1});
   const SlotTicket t = acquire();
@@ -416,7 +416,7 @@ TEST_F(SlotTableTest, LowerTarget_FreesTheHighSlotsAsTheyComeBack) {
   EXPECT_EQ(got(waiting).slot, 1u);
 }
 
-// With the reply that says so the last request may be over: nothing else would ever wake who waits.
+// The reply with this target may belong to the last request. Nothing else would wake the waiting coroutine.
 TEST_F(SlotTableTest, TargetZero_GivesSlotZeroToWhoWaits) {
   table.open(1, session(1), 3, {1});
   const SlotTicket a = acquire(), b = acquire();
@@ -485,8 +485,8 @@ TEST_F(SlotTableTest, TargetAboveTheGrant_AddsFreshSlots) {
   table.release(one, SlotUse::kExecuted);
 }
 
-// Requests are under way together on several connections: an old reply that comes late must not bring slots
-// back that the server has taken away since.
+// Several connections carry requests at once. A late reply must not bring slots back that the server has
+// taken away since.
 TEST_F(SlotTableTest, HigherTargetOfAnOldReply_IsIgnored) {
   table.open(1, session(1), 8, {1});
   const SlotTicket one = acquire(), two = acquire(), three = acquire();
@@ -561,7 +561,7 @@ auto yield() {
   return Awaiter{};
 }
 
-// Plays the server: knows for each slot the last sequence ID, and that no two requests share a slot.
+// Acts as the server: checks each slot's sequence IDs, and that no two requests share a slot.
 struct ReplayModel {
   struct Slot {
     std::atomic<bool> busy{false};

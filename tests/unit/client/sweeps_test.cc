@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a directory whose files are asked for one after the other is worth a READDIR.
+// When a READDIR is worthwhile for a directory whose files are accessed one after the other.
 #include "client/cache/sweeps.h"
 
 #include <gtest/gtest.h>

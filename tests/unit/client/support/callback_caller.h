@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallbackCaller: the server's side of a back channel, down to the bytes. It builds calls, right and wrong
-// ones, gives them to a CallbackServer on a loop of its own, and reads the replies.
+// CallbackCaller: the server's side of a back channel, down to the bytes. It builds valid and invalid calls,
+// gives them to a CallbackServer on its own loop, and decodes the replies.
 //
-// One per test, used from the test's thread.
+// One per test, used by the test's thread.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace nfsrdma::test {
 
-// What came back.
+// The reply to a call.
 struct CallbackReply {
   ByteVector bytes;  // empty: the call was dropped
   rpc::reply_header header;
-  nfs4::CB_COMPOUND4res results;  // when the header says success and the call was a CB_COMPOUND
+  nfs4::CB_COMPOUND4res results;  // if the header says success and the call was a CB_COMPOUND
 
   nfs4::nfsstat4 status() const { return results.status; }
   nfs4::nfsstat4 status(size_t i) const { return results.resarray.at(i).status(); }
@@ -43,7 +43,7 @@ class CallbackCaller {
   };
   static ByteVector call(const Header& header, ConstBytes arguments);
   static ByteVector encode(const nfs4::CB_COMPOUND4args& args);
-  // The next request of `slot`: advances its sequence ID.
+  // The next request in `slot`: advances its sequence ID.
   nfs4::CB_SEQUENCE4args sequence(uint32_t slot = 0, bool cache_this = false);
 
   template <class... Args>
@@ -67,7 +67,7 @@ class CallbackCaller {
   LoopThread loop;
   client::SlotTable slots;
   client::NodeTable nodes;
-  // A delegation of the file, as an OPEN has brought it.
+  // Adds a delegation of the file, as an OPEN's reply does.
   client::DelegationRef grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, bool write = false);
   void returned(const client::DelegationRef& delegation) {
     delegations.remove(delegation, client::Delegations::Went::kReturned);

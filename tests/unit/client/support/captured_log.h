@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is logged while the object lives, at one level and above. One at a time; any thread logs.
+// Captures log lines of `level` and above while it lives. Only one may exist; any thread may log.
 #pragma once
 
 #include <spdlog/sinks/ringbuffer_sink.h>

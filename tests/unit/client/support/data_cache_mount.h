@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mount that keeps data, for the tests of what it keeps and reads ahead.
+// A mount with a data cache, for the tests of the cache and of read-ahead.
 //
-// Reading ahead goes to its limit here whatever was measured, so that what is asked for does not depend on
-// time.
+// Read-ahead goes to its limit here, whatever is measured, so that the requests do not depend on time.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace nfsrdma::test {
 inline constexpr uint64_t kMiB = 1u << 20;
 inline constexpr size_t kRead = 128u << 10;
 
-// Tells where it is from, and of which version it is.
+// Content that shows its offset and version.
 inline std::string content(size_t size, char version = 'a', uint64_t offset = 0) {
   std::string text(size, version);
   for (size_t i = 0; i + 16 <= size; i += 4096) {
@@ -53,7 +52,7 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
         *server, TestMount::Settings{.loops = GetParam(), .options = std::move(options)});
   }
   client::CacheStatistics numbers() { return mount->fs().statistics().cache; }
-  // Until a condition on the numbers holds.
+  // Waits until a condition on the numbers holds.
   template <class Condition>
   bool wait_for(Condition condition) {
     const TimePoint end = Clock::now() + std::chrono::seconds(20);
@@ -71,12 +70,12 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
     return text;
   }
-  // What was begun on the loops has gone on as far as it can without an answer.
+  // Lets the loops run as far as they can without a reply.
   void turn_every_loop() {
     const auto nothing = []() -> Task<int> { co_return 0; };
     for (unsigned i = 0; i < 4 * GetParam(); ++i) mount->run(nothing());
   }
-  // An application that takes its time.
+  // As an application that pauses: waits until nothing is in flight.
   void wait_for_what_is_on_its_way() {
     const auto idle = [&] { return mount->fs().statistics().session.slots_in_use == 0; };
     do {
@@ -84,7 +83,7 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
       turn_every_loop();
     } while (!idle());
   }
-  // Reads the first two parts; the megabyte behind them is kept when it returns.
+  // Reads the first two parts. When it returns, the megabyte behind them is cached.
   static constexpr uint64_t kKept = 2 * kRead;
   client::OpenFileRef open_with_data_ahead(int flags = O_RDWR) {
     const uint64_t before = numbers().ahead_bytes;
@@ -94,7 +93,7 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     EXPECT_TRUE(wait_for([&](const auto& n) { return n.ahead_bytes >= before + 4 * kRead; }));
     return file;
   }
-  // Whether what is at kKept is of `version`, and whether the server was asked for it.
+  // Checks that the data at kKept has `version`, and whether the server was asked for it.
   void expect_version(const client::OpenFileRef& file, char version, bool asked) {
     const uint64_t before = numbers().data_hit_bytes;
     const auto text = mount->read(file, kKept, kRead);
@@ -109,7 +108,7 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     mount = make_mount(keep_data);
   }
   std::vector<filer::StateFacts> delegations() { return live_states(*server, filer::StateKind::kDelegation); }
-  // Until what was sent before is executed, over every connection.
+  // Waits until earlier requests on every connection are executed.
   void pass_every_connection() {
     for (unsigned i = 0; i < mount->loops().size(); ++i) {
       auto asking = mount->fs().lookup(mount->user(), mount->root(), "absent " + std::to_string(passes_++));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mount, and a server that gives delegations: for the tests of what they spare, and of how they go.
+// A mount, and a server that grants delegations, for the tests of delegations.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   std::vector<filer::StateFacts> live(filer::StateKind kind) { return live_states(*server, kind); }
   client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
   uint64_t executed(nfs4::nfs_opnum4 op) { return server->executed(op).executed; }
-  // `believed`: how long attributes are without a promise.
+  // `believed`: how long attributes are valid without a promise.
   void mount_with(std::chrono::seconds believed) {
     mount.reset();
     mount = std::make_unique<TestMount>(
@@ -29,7 +29,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
                                        o.acregmin = o.acregmax = o.acdirmin = o.acdirmax = believed;
                                      }});
   }
-  // A second; by default attributes are believed for what was promised alone.
+  // A lease of one second. By default attributes are valid only by a promise.
   void start_with_a_short_lease(std::chrono::seconds believed = std::chrono::seconds(0)) {
     mount.reset();
     server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
@@ -48,7 +48,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
     server->pause_reading(true);
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   }
-  // Until the mount has given every delegation back.
+  // Waits until the mount has returned every delegation.
   bool returned() {
     return server->wait_until([](filer::Core& core) {
       bool any = false;
@@ -57,7 +57,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
       return !any;
     });
   }
-  // Nor does the server have one that it has revoked.
+  // As returned(), and the server has no revoked delegation either.
   bool none_left() {
     return server->wait_until([](filer::Core& core) {
       bool any = false;

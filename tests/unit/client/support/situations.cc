@@ -25,7 +25,7 @@ int create(TestMount& m, Path path, int flags) {
   return written != 0 ? written : closed;
 }
 
-// Opens `path`, does `act` with the file, closes.
+// Opens `path`, calls `act` with the file, and closes it.
 int with_file(TestMount& m, Path path, const std::function<int(const client::OpenFileRef&)>& act) {
   const auto file = m.try_open(path, O_RDWR);
   if (!file) return errno_of(file);
@@ -54,7 +54,7 @@ int truncate(TestMount& m, Path path) {
   return errno_of(m.run(m.fs().setattr(m.user(), found->node, set, nullptr)));
 }
 
-// With data that is not at the server yet: in one COMPOUND with it.
+// With unwritten data: in one COMPOUND with it.
 int write_and_set_time(TestMount& m, Path path) {
   const auto file = m.try_create(path, O_RDWR | O_EXCL);
   if (!file) return errno_of(file);
@@ -75,8 +75,8 @@ int list(TestMount& m, Path path) {
   return errno_of(m.run(m.fs().readdir(m.user(), directory->directory, 0, 4096, true)));
 }
 
-// The kernel has always looked up what it renames, and holds it and its directory: only so is the file known
-// under its new name.
+// The kernel has always looked up what it renames, and holds the file and its directory. Only then is the
+// file known under its new name.
 int rename_as_the_kernel(TestMount& m, Path directory, Path from, Path to) {
   const auto held = m.lookup(directory);
   if (!held) return errno_of(held);
@@ -84,7 +84,7 @@ int rename_as_the_kernel(TestMount& m, Path directory, Path from, Path to) {
   return found ? m.rename(directory + from, directory + to) : errno_of(found);
 }
 
-// `act` on the Node of `path`.
+// Calls `act` with the Node of `path`.
 template <class Act>
 int on_node(TestMount& m, Path path, Act act) {
   const auto found = m.lookup(path);

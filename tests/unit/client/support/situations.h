@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Situations: one of everything a mount does, each centred on one NFS operation, for tests that disturb that
-// operation in turn (lost replies, DELAY, damaged replies...).
+// Situations: one of each thing that a mount does, each with one main NFS operation, for tests that disturb
+// that operation (lost replies, DELAY, damaged replies and so on).
 //
-// Each works in a directory of its own on the server, so that any number can follow each other on one mount
-// whatever became of those before.
+// Each uses its own directory on the server, so any number can run one after the other on one mount, whatever
+// happened before.
 #pragma once
 
 #include "tests/unit/client/support/test_mount.h"
@@ -13,7 +13,7 @@ namespace nfsrdma::test {
 struct Situation {
   const char* name;
   nfs4::nfs_opnum4 op;
-  bool changes;  // something that a second execution would see
+  bool changes;  // a second execution would change something
   std::function<void(filer::Server&, const std::string& directory)> prepare;  // absolute path
   std::function<int(TestMount&, const std::string& directory)> act;           // path in the mount; errno
 };
@@ -21,10 +21,10 @@ struct Situation {
 const std::vector<Situation>& situations();
 std::vector<Situation> changing_situations();
 
-// Makes the directory `name` in /export and what the situation needs in it.
+// Creates the directory `name` in /export, with what the situation needs in it.
 void prepare(filer::Server& server, const Situation& situation, const std::string& name);
 
-// What is in a directory of the server, one line each: type, links, content.
+// The content of a directory on the server, one line each: type, links, content.
 std::map<std::string, std::string> contents(filer::Server& server, const std::string& directory);
 
 std::ostream& operator<<(std::ostream& out, const Situation& s);

@@ -7,7 +7,7 @@
 
 namespace nfsrdma::test {
 
-using namespace client;  // NOLINT: this is its front
+using namespace client;  // NOLINT: this file acts as its front end
 
 void RecordingFrontEnd::invalidate_data(NodeRef node) {
   std::lock_guard lock(mutex_);
@@ -96,7 +96,7 @@ TestMount::TestMount(filer::Server& server, Settings settings) : server_(server)
     options.rdma_versions = versions_under_test();
   }
   options.export_path = settings.export_path;
-  options.close_delay = {};  // what a test counts is complete when the call returns
+  options.close_delay = {};  // so that a test's counts are complete when the call returns
   options.client_name = client_name_ = "test mount " + std::to_string(++count);
   if (settings.options) settings.options(options);
   fs_ = std::make_unique<Nfs4Filesystem>(loops_, buffers_, options);
@@ -133,7 +133,7 @@ TestMount::~TestMount() {
   }
   known_.clear();
   root_.reset();
-  // The task that unmounted is itself one until it has returned to its loop.
+  // The task that unmounted counts as live until it has returned to its loop.
   const TimePoint soon = Clock::now() + std::chrono::seconds(20);
   for (unsigned i = 0; i < loops_.size(); ++i) {
     while (loops_[i].live_tasks() != 0 && Clock::now() < soon) std::this_thread::yield();

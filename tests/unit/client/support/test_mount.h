@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // TestMount: one Nfs4Filesystem mounted from an embedded filer, without FUSE, as blocking calls on paths.
 //
-// The calls run on the mount's loops in turn, so that with several loops most files are used from all of
-// them. Errors are errno values, 0 for none. The destructor unmounts and checks that nothing is left: no
-// coroutine on a loop, no buffer, no client on the server (unless the test has said that the server will not
-// answer).
+// The calls run on the mount's loops in turn, so with several loops most files are used from all of them.
+// Errors are errno values, 0 for none. The destructor unmounts and checks that nothing remains: no coroutine
+// on a loop, no buffer, no client on the server (unless the test has said that the server will not answer).
 //
-// Over TCP; with NFSRDMA_TEST_TRANSPORT=rdma1 or rdma2 in the environment over software RDMA, so that every
-// test of the client is one of that transport, too. With NFSRDMA_TEST_LOOPS=N mounts that do not say
+// The transport is TCP. With NFSRDMA_TEST_TRANSPORT=rdma1 or rdma2 in the environment it is software RDMA, so
+// that every test of the client also tests that transport. With NFSRDMA_TEST_LOOPS=N, mounts that do not say
 // otherwise have N loops, for TSan.
 #pragma once
 
@@ -28,20 +27,20 @@ namespace nfsrdma::test {
 client::TransportKind transport_under_test();
 unsigned loops_under_test();
 
-// What the client asked its front end to forget.
+// Records what the client asks its front end to invalidate.
 class RecordingFrontEnd final : public client::FrontEnd {
  public:
   void invalidate_data(client::NodeRef node) override;
   Task<> drop_data(client::NodeRef node) override;
   void invalidate_attributes(client::NodeRef node) override;
   void invalidate_entry(client::NodeRef directory, std::string name) override;
-  // How often data of the node was to be forgotten.
+  // How often data of the node was invalidated.
   unsigned data(const client::NodeRef& node) const;
-  // How often its attributes alone were.
+  // How often only its attributes were invalidated.
   unsigned attributes(const client::NodeRef& node) const;
-  // Names of the directory that were to be forgotten.
+  // The invalidated names of the directory.
   std::set<std::string> names(const client::NodeRef& directory) const;
-  // drop_data() does not return from now on, as where the kernel waits for a page; or it does.
+  // True: drop_data() does not complete from now on, as if the kernel waits for a page. False: it does again.
   void hold_drops(bool hold);
 
  private:
@@ -59,7 +58,7 @@ int errno_of(const Result<T>& result) {
   return result.error().errnum;
 }
 
-// What the server holds of this kind, and has not revoked.
+// The server's states of this kind that are not revoked.
 inline std::vector<filer::StateFacts> live_states(filer::Server& server, filer::StateKind kind) {
   std::vector<filer::StateFacts> all = server.states();
   std::erase_if(all, [kind](const auto& s) { return s.kind != kind || s.revoked != filer::Revoked::kNo; });
@@ -72,7 +71,7 @@ class TestMount {
     unsigned loops = loops_under_test();
     std::string export_path = "/export";
     std::function<void(client::ClientOptions&)> options = nullptr;
-    bool mount = true;  // else the test calls mount()
+    bool mount = true;  // false: the test calls mount()
   };
   explicit TestMount(filer::Server& server) : TestMount(server, Settings{}) {}
   TestMount(filer::Server& server, Settings settings);
@@ -81,11 +80,11 @@ class TestMount {
   TestMount& operator=(const TestMount&) = delete;
 
   Result<client::Entry> mount();
-  // False when the server did not answer within `patience`.
+  // Returns false if the server did not answer within `patience`.
   bool unmount(Duration patience = std::chrono::seconds(20));
-  // The server is gone for good: the destructor expects nothing of it and does not wait.
+  // The server does not come back: the destructor does not expect or wait for its replies.
   void abandon_server() { abandoned_ = true; }
-  // The server may know of state whose granting reply was made unreadable: the client ID may stay.
+  // The server may hold state whose reply was made unreadable, so the client ID may remain.
   void expect_leftovers() { leftovers_ = true; }
 
   client::Nfs4Filesystem& fs() { return *fs_; }
@@ -109,7 +108,7 @@ class TestMount {
 
   // --- names. Paths are relative to the export: "a/b"; "" is its root. ---
   Result<client::Entry> lookup(std::string_view path);
-  client::NodeRef node(std::string_view path);  // which must be there
+  client::NodeRef node(std::string_view path);  // which must exist
   Result<client::Attributes> stat(std::string_view path);
   int mkdir(std::string_view path, uint32_t mode = 0755);
   int unlink(std::string_view path);
@@ -130,19 +129,19 @@ class TestMount {
   int fsync(const client::OpenFileRef& file);
   // close(2): flush, whose error it returns, and release.
   int close(client::OpenFileRef file, uint64_t owner = 1);
-  std::string read_file(std::string_view path);                  // opened and closed
-  int write_file(std::string_view path, std::string_view text);  // created, written, closed
+  std::string read_file(std::string_view path);                  // open, read and close
+  int write_file(std::string_view path, std::string_view text);  // create, write and close
 
-  // --- locks. An owner number stands for a process of as many threads as the test says; none is real. ---
+  // --- locks. An owner number stands for a process with as many threads as the test uses; none is real. ---
   static constexpr uint32_t process(uint64_t owner) { return 1u << 30 | static_cast<uint32_t>(owner); }
-  // Who calls from now on.
+  // The calling thread from now on.
   void call_as(uint32_t thread) { thread_ = thread; }
   int lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
            uint64_t end = UINT64_MAX, uint64_t owner = 1);
   Result<client::Lock> test_lock(const client::OpenFileRef& file, client::LockType type, uint64_t start = 0,
                                  uint64_t end = UINT64_MAX, uint64_t owner = 1);
 
-  // COMPOUNDs completed for `op`.
+  // The number of COMPOUNDs completed for `op`.
   uint64_t requests(const std::string& op);
 
  private:
@@ -159,7 +158,7 @@ class TestMount {
   BufferPool buffers_;
   std::unique_ptr<client::Nfs4Filesystem> fs_;
   client::NodeRef root_;
-  // Every answer with a node makes the kernel keep it.
+  // Keeps the node of each reply, as the kernel does.
   Result<client::Entry> remember(Result<client::Entry> entry);
   std::map<const client::Node*, client::NodeRef> known_;
   std::string client_name_;
@@ -168,7 +167,7 @@ class TestMount {
   bool leftovers_ = false;
 };
 
-// A filer whose clock stands still, with exports (one, unless the options say otherwise) that anybody may
+// A filer whose clock stands still, with exports (one, unless the options say otherwise) that everybody may
 // use.
 std::unique_ptr<filer::Server> start_filer(filer::Options options = {.manual_clock = true});
 
