@@ -44,7 +44,7 @@ class Commands(unittest.TestCase):
             self.assertTrue(commands.of(document)[0], document)
 
     def test_words_of_the_benchmark(self):
-        """Those that are not typed, because they would take hours, are at least ones that the script and bench.py take."""
+        """Commands that no test types, because they would take hours, use only options that the script and bench.py accept."""
         taken = set(re.findall(r'add_argument\("(--[\w-]+)"', text_of("tests", "bench", "bench.py"))) | {"--lab", "--profiled"}
         for document in commands.documents():
             for command in sum(map(list, commands.of(document)), []):
@@ -88,7 +88,7 @@ class Conformance(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_every_named_test_is_run(self):
-        """ctest runs system tests by module or class: each module that a page names is in its list."""
+        """ctest runs system tests by module or class: its list contains each module that a page names."""
         listed = re.findall(r"^nfsrdma_system_test\((\w+)(?:\.(\w+))?", text_of("tests", "system", "CMakeLists.txt"), re.M)
         for _, rule, held in self.rules():
             for name in re.findall(r"`([a-z]\w*(?:\.\w+)*)`", held):
@@ -151,7 +151,7 @@ class Benchmarks(unittest.TestCase):
                 self.assertIsNone(re.search(r"(?:src|href)=\"?(?!#)\w+:", page.replace(embedded["title"], "")), "it needs nothing else")
 
     def test_the_command_that_makes_a_run(self):
-        """The README's command for a whole run leaves no part out, and its words are ones that tests/bench/bench.py takes."""
+        """The README's command for a whole run leaves no part out, and tests/bench/bench.py accepts its options."""
         line, = [line for line in code_lines("docs/bench/README.md") if line.startswith("scripts/bench")]
         taken = re.findall(r'add_argument\("(--[\w-]+)"', text_of("tests", "bench", "bench.py"))
         self.assertLess(set(re.findall(r"--\S+", line)), set(taken))
@@ -189,7 +189,7 @@ class UserPages(unittest.TestCase):
         self.assertEqual(sorted(page), sorted(there))
 
     def test_every_picture_is_small_described_and_used(self):
-        """And no page wants one that is not there."""
+        """And no page names a picture that does not exist."""
         for part in ("user", "dev"):
             folder = os.path.join(ROOT, "docs", part)
             shown = {}

@@ -199,7 +199,7 @@ class BashCompletion(unittest.TestCase):
             self.assertEqual(self.offered(f"nfsrdma-fuse status {directory}/in"), [], "it is no mount")
 
     def test_mounts_are_those_of_this_program(self):
-        """With blanks in their names. A table of mounts stands in for the kernel's, which needs mounts to have some."""
+        """Mount points may contain blanks. A file replaces the kernel's table of mounts, which lists none without real mounts."""
         lines = ("36 35 0:40 / /mnt/a\\040b rw,nosuid - fuse.rpcrdma filer:/export rw\n"
                  "37 35 0:41 / /mnt/c rw - nfs4 filer:/export rw\n38 35 0:42 / /mnt/d rw shared:1 - fuse.rpcrdma filer:/x rw\n")
         with tempfile.TemporaryDirectory() as directory:
@@ -214,7 +214,7 @@ class BashCompletion(unittest.TestCase):
                     self.assertEqual(said(shell, "-c", script + f"\n{function}\n").splitlines(), ["/mnt/a b", "/mnt/d"])
 
     def test_at_a_terminal(self):
-        """A person's bash: the list behind -o grows by TAB, without a blank behind it."""
+        """In an interactive bash: TAB extends the list after -o, without a blank behind it."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ.update(PS1="", TERM="dumb", INPUTRC="/dev/null")

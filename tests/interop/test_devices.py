@@ -248,7 +248,7 @@ class OnKnfsd(DeviceCase):
         work_as_a_user(guest, f"{GUEST}:/", EXPORT, DEVICE, f"{DEVICE} port 1, MTU [0-9]*, version 1", 1000000)
 
     def test_what_is_kept_is_what_may_be_locked(self):
-        """Half of it: a user's RLIMIT_MEMLOCK is all that a device may have of his memory."""
+        """The cache gets half of it: a device may register only as much of a user's memory as RLIMIT_MEMLOCK allows."""
         guest.run(f"head -c 30000000 /dev/urandom >{EXPORT}/more-than-the-limit; chmod a+r {EXPORT}/more-than-the-limit")
         self.addCleanup(guest.run, f"rm {EXPORT}/more-than-the-limit")
         guest.run(f"""set -e
@@ -330,7 +330,7 @@ class OurFilerRestarts(Far):
         self.assertGreater(self.random_operations(6)["session"]["client_ids_established"], 2)
 
     def test_two_mounts_take_turns(self):
-        """What one has closed the other one opens, at most a moment later."""
+        """A file that one mount has closed is opened by the other at once."""
         one, two = self.mount("timeo=100"), self.mount("timeo=100")
         guest.run(f"""set -e; mkdir {one.path}/turns
             for i in $(seq 40); do

@@ -115,7 +115,7 @@ class Either:
         self.assertEqual(os.listdir(self.here), ["a"])
 
     def test_the_filer_restarts_while_it_writes(self):
-        """Nothing acknowledged is lost, on the server's disk or to its client's eyes."""
+        """No acknowledged data is lost, neither on the server's disk nor as the client sees it."""
         log = f"/run/{self.id()}.log"
         writer = guest.begin(f"{tool('ackcheck')} write --log {log} --workers 2 --seconds 3600 {self.there}")
         for acknowledged in (10, 20):
@@ -195,7 +195,7 @@ class BesideOurs(KernelCase):
             return file.read()
 
     def test_it_writes_under_our_delegations(self):
-        """A conflicting OPEN waits until the delegation is back (RFC 8881 section 10.2)."""
+        """A conflicting OPEN waits until the delegation is returned (RFC 8881 section 10.2)."""
         for turn in range(5):
             self.write("file", f"ours {turn}".encode())
             self.assertEqual(self.ours.stats()["delegations"]["held_write"], 1)

@@ -114,7 +114,7 @@ class Units(unittest.TestCase):
         guest.run("set -e; echo text >/media/boot/kept; systemctl restart nfsrdma-filer; [ \"$(cat /media/boot/kept)\" = text ]; rm /media/boot/kept")
 
     def test_5_an_rdma_device(self):
-        """Both units reach it: the filer out of its sandbox, the client under its profile."""
+        """Both units can use it: the filer in its sandbox, the client under its AppArmor profile."""
         guest.run(f"""set -e
             systemctl stop nfsrdma-fuse@boot  # else the filer waits for what it may reclaim
             rdma_up
@@ -127,7 +127,7 @@ class Units(unittest.TestCase):
             systemctl stop nfsrdma-fuse@device""")
 
     def test_what_the_profile_refuses(self):
-        """Else it says nothing that nothing was refused."""
+        """Shows that the other tests would see a refusal."""
         said = guest.run("aa-exec -p nfsrdma-fuse -- /usr/bin/nfsrdma-fuse mount -f -o log=/etc/elsewhere,retry=0 localhost:/export /mnt 2>&1 && exit 1; "
                          "dmesg -c | grep -a 'apparmor=\"DENIED\"'")
         self.assertIn('name="/etc/elsewhere"', said)

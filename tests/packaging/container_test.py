@@ -331,7 +331,7 @@ class User(Containers, unittest.TestCase):
         super().setUpClass()
 
     def test_a_network_of_its_own(self):
-        """podman's usual one, in which 10.0.2.2 is the host."""
+        """podman's default network, in which 10.0.2.2 is the host."""
         status, said = self.command("touch /mnt/nfs/from-far", at="10.0.2.2", more=("--network=slirp4netns:allow_host_loopback=true",))
         self.assertEqual(status, 0, said)
         self.assertTrue(os.path.exists(os.path.join(FILER.export, "from-far")))

@@ -68,7 +68,7 @@ class Version(unittest.TestCase):
             self.assertEqual(run(os.path.join(BUILD, "cli", program), "--version"), (0, f"{program} {self.version}\n"))
 
     def test_named_nowhere_else(self):
-        """Not by a literal in the programs' code."""
+        """No literal in the programs' code names the version."""
         for path in glob.glob(os.path.join(ROOT, "cli", "**", "*"), recursive=True):
             if path.endswith((".cc", ".h", ".in")):
                 self.assertNotIn(f'"{self.version}"', text_of(path), path)
@@ -120,7 +120,7 @@ class Units(unittest.TestCase):
                 self.assertEqual((status, said), (0, ""))
 
     def test_verify_finds_mistakes(self):
-        """Else the test above says nothing."""
+        """Shows that the test above would see a mistake."""
         program = tool(self, "systemd-analyze")
         path = self.put(UNITS[0])
         with open(path, "a", encoding="utf-8") as file:
@@ -182,7 +182,7 @@ class Monitoring(unittest.TestCase):
             self.assertLessEqual(set(used), metrics, expression)
 
     def test_labels(self):
-        """Those that queries group by or compare with are printed."""
+        """The program prints every label that queries group by or compare with."""
         source = text_of("cli", "stats_prometheus.cc")
         for parts in self.expressions():
             expression = "".join(parts)
@@ -196,7 +196,7 @@ class Monitoring(unittest.TestCase):
         self.assertEqual(status, 0, said)
 
     def test_queries_of_the_dashboard(self):
-        """As rules, which promtool reads."""
+        """Converted to rules, which promtool can check."""
         promtool = tool(self, "promtool")
         panels = json.loads(text_of("packaging/monitoring/nfsrdma-fuse.dashboard.json"))["panels"]
         rules = [{"record": "a:b", "expr": target["expr"].replace("$__rate_interval", "1m"), "labels": {"n": f"{panel['id']}{target['refId']}"}}

@@ -143,7 +143,7 @@ class Test(ScriptCase):
                 self.nothing_left(within=10)
 
     def test_an_installation_comes_to_its_end_first(self):
-        """apt-get is not torn away from dpkg; but nothing is begun after it."""
+        """The script lets dpkg finish, because a broken installation needs repair. It starts nothing after it."""
         process = self.start_and_stop_at("setup", "test")
         process.send_signal(signal.SIGTERM)
         self.put("go", "")

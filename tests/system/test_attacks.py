@@ -94,7 +94,7 @@ class Attacks(SystemCase):
         self.both("mpa", self.rdma_port, 200, 16 * MIB, 100)
 
     def test_announced_read_chunks(self):
-        """20 connections took 1.3 GB where what is announced is allocated."""
+        """20 connections took 1.3 GB when the server allocated the announced chunks in advance."""
         self.both("chunks", self.rdma_port, 100, 48 * MIB, 250)
 
     def test_more_calls_than_credits(self):

@@ -76,8 +76,8 @@ class Requests(SystemCase):
         self.run_program("ls", "-l", f"{self.path}/d1")
 
     def test_removing_a_tree_reads_a_directory_no_more_than_it_is_opened(self):
-        """rm opens each directory twice, and reads the beginning of it each time. Where several users share the
-        mount, the right to search the directory above is asked for once."""
+        """rm opens each directory twice, and reads its beginning each time. If several users share the mount, the
+        search permission of the directory above is requested once."""
         before = requests(self.at)
         self.run_program("rm", "-r", self.path)
         asked = since(self.at, before)

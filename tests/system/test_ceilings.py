@@ -81,7 +81,7 @@ class Ceilings(SystemCase):
             return file.read()
 
     def test_the_bare_client_reads_and_writes_what_is_there(self):
-        """Data that is spliced and data that is not, an end of file amidst a page, and a file that another client reads behind it."""
+        """Data that is spliced and data that is copied, an end of file within a page, and a file that another client reads afterwards."""
         content = os.urandom(LARGE)
         self.there("data", content)
         self.there("target", content)
@@ -173,7 +173,7 @@ class Ceilings(SystemCase):
         self.assertEqual(self.content("behind"), large)
 
     def test_the_bare_client_reads_for_many_at_once(self):
-        """Data that is spliced, and behind and before it what is not."""
+        """Spliced data, with copied data before and after it."""
         content = os.urandom(16 * BLOCK)
         self.there("many", content)
         bare = self.bare()
@@ -194,7 +194,7 @@ class Ceilings(SystemCase):
             self.assertTrue(all(threads.map(reads, range(32))))
 
     def test_the_bare_client_ends_when_it_is_refused(self):
-        """It does not wait for what a refusal does not have."""
+        """It does not wait for results that an error reply does not have."""
         self.there("refused", os.urandom(BLOCK))
         for refusal in ((BAD_SESSION, None), (IO_ERROR, struct.pack(">II", PUTFH, IO_ERROR)),
                         (IO_ERROR, struct.pack(">IIII", PUTFH, 0, READ, IO_ERROR))):

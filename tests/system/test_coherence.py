@@ -41,14 +41,14 @@ class CloseToOpen(SystemCase):
             self.assertEqual(self.get(reader, "file"), data, f"round {i}")
 
     def test_same_size_same_second(self):
-        """Size and mtime (in seconds) tell nothing: only the change attribute does."""
+        """Size and mtime (in seconds) stay the same: only the change attribute shows the change."""
         for i in range(100):
             data = b"%08d" % i * 1000
             self.put(self.here, "file", data)
             self.assertEqual(self.get(self.there, "file"), data)
 
     def test_appenders_of_two_clients_in_turn(self):
-        """The kernel's end of the file is of before the other's turn; a shell asks nobody where it is."""
+        """The kernel's end of the file is from before the other client's append, and a shell does not ask for it."""
         self.put(self.here, "log", b"")
         for i in range(30):
             self.run_program("sh", "-c", f"echo line {i} >>log", cwd=(self.here, self.there)[i % 2])
@@ -79,7 +79,7 @@ class CloseToOpen(SystemCase):
             self.put(self.here, "mapped", b"%d" % i * 8192)
 
     def test_a_mapping_reaches_what_another_client_has_written(self):
-        """A page fault asks for no size, and beyond the one that the kernel knows it is SIGBUS."""
+        """A page fault does not fetch the size, and beyond the size that the kernel knows it raises SIGBUS."""
         program = ("import ctypes,os,sys\nsize=int(sys.argv[2])\nfd=os.open(sys.argv[1],os.O_RDONLY)\n"
                    "libc=ctypes.CDLL(None)\nlibc.mmap.restype=ctypes.c_void_p\n"
                    "at=libc.mmap(None,ctypes.c_size_t(size),1,1,fd,ctypes.c_long(0))\n"
@@ -91,7 +91,8 @@ class CloseToOpen(SystemCase):
             self.run_program(sys.executable, "-c", program, os.path.join(self.there, "grown"), 20000 * i)
 
     def test_files_that_are_replaced_all_the_time_can_be_opened(self):
-        """open(2) has no ESTALE (POSIX): each name always leads to a file. So many that none stays open in between."""
+        """open(2) must not fail with ESTALE (POSIX): each name always leads to a file. There are so many names that
+        no file stays open meanwhile."""
         names = [f"replaced{i}" for i in range(32)]
         failed, done = [], threading.Event()
         for name in names:
@@ -117,7 +118,7 @@ class CloseToOpen(SystemCase):
         self.assertEqual(failed, [])
 
     def test_names_to_be_made_in_a_directory_that_another_client_removed(self):
-        """The kernel walks their path no second time."""
+        """The kernel does not repeat the path walk for these calls."""
         self.put(self.here, "file", b"x")
         for i, make in enumerate((os.mkdir, lambda path: os.link(os.path.join(self.there, "file"), path),
                                   lambda path: os.symlink("target", path), os.mkfifo)):
@@ -160,7 +161,7 @@ class CloseToOpen(SystemCase):
         self.wait_until(lambda: not os.path.exists(name), "the name goes", 90)
 
     def test_attributes_follow_within_the_cache_times(self):
-        """Of a file that nobody here opens again."""
+        """For a file that is not opened again on this mount."""
         self.put(self.here, "grows", b"1")
         name = os.path.join(self.there, "grows")
         self.assertEqual(os.stat(name).st_size, 1)
@@ -188,7 +189,7 @@ class CloseToOpen(SystemCase):
         self.wait_until(lambda: not self.may_look_at(name), "it is out of reach", 90)
 
     def test_many_openers_at_once(self):
-        """An open that begins after a close sees what was written, whichever other opens are under way."""
+        """An open that begins after a close sees the written data, whatever other opens are in progress."""
         self.put(self.here, "count", b"%08d" % 0)
         closed, stop, problems = [0], threading.Event(), []
 
@@ -216,7 +217,7 @@ class CloseToOpen(SystemCase):
         self.assertEqual(problems, [])
 
     def test_readers_and_writers_at_once(self):
-        """Whatever is read is one whole version that was written, never older than the last one seen."""
+        """Each read returns one whole version that was written, and never an older one than the previous read."""
         self.put(self.here, "version", b"%010d" % 0 * 500)
         stop, problems = threading.Event(), []
 
@@ -356,7 +357,7 @@ class WithoutAttributeCache(CloseToOpen):
 @needs_mount()
 class OpenDirectories(SystemCase):
     def test_rewinddir_shows_what_the_directory_is_now(self):
-        """As opendir(3) would: a program that keeps a directory open sees others' changes within the cache times."""
+        """As opendir(3) would: a program that keeps a directory open sees other clients' changes within the cache times."""
         one, two = self.mount("acdirmin=2,acdirmax=2"), self.mount()
         here = self.directory(one)
         there = os.path.join(two.path, os.path.basename(here))
@@ -385,7 +386,7 @@ class OneCachesTheOtherNot(CloseToOpen):
     FIRST, SECOND = "threads=4", "actimeo=0,lookupcache=none"
 
     def test_reads_follow_a_log(self):
-        """tail -f without stat(2): of a file that another mount appends to, and of its first bytes."""
+        """As tail -f without stat(2): another mount appends to the file, which is empty at first."""
         self.put(self.here, "log", b"")
         with open(os.path.join(self.there, "log"), "rb", buffering=0) as reader:
             for i in range(20):

@@ -165,7 +165,7 @@ class LifeCycle(SystemCase):
         self.wait_until(lambda: not daemons() and not is_mounted(path), "mount and daemon are gone")
 
     def test_without_standard_descriptors(self):
-        """As supervisors and init scripts start programs: descriptors of the daemon's own must not become these."""
+        """Supervisors and init scripts may start programs this way: the daemon's own descriptors must not become 0, 1 or 2."""
         for closed in ("<&-", "<&- >&-", "<&- >&- 2>&-"):
             with self.subTest(closed=closed):
                 path = self.local(f"closed{len(closed)}")
@@ -347,7 +347,7 @@ class LifeCycle(SystemCase):
         self.gone(path)
 
     def test_the_daemon_holds_nothing_of_the_caller(self):
-        """A pipe given to the command must see its end, though the daemon lives on."""
+        """A reader of the command's pipe must see its end, although the daemon keeps running."""
         path = self.local("mnt")
         read_end, write_end = os.pipe()
         os.set_inheritable(write_end, True)

@@ -30,7 +30,7 @@ class Once(OverTcp, OtherMount, test_once.ExactlyOnce):
         return self.mount()  # not through the proxy
 
     def test_lock_and_unlock(self):
-        """The lock is held here, until the delegation goes: it is claimed in the meantime."""
+        """The lock is local until the delegation is returned: then it is taken at the server."""
         theirs = self.delegated("locked")
         with open(self.at("locked"), "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,7 +42,7 @@ class Once(OverTcp, OtherMount, test_once.ExactlyOnce):
                 fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def test_close(self):
-        """It goes with the delegation."""
+        """The CLOSE is sent with the DELEGRETURN."""
         theirs = self.delegated("closed", b"q")
         self.assertEqual(self.strike("DELEGRETURN", lambda: self.read(theirs)), b"q")
         self.assertEqual(self.mounted[0].stats()["delegations"]["held_write"], 0)
@@ -162,7 +162,7 @@ class Waiting(OverTcp, test_restart.Waiting):
         self.assertGreaterEqual(self.mounted[0].stats()["delegations"]["granted"], len(self.PROGRAMS))
 
     def test_unmount_with_a_dead_server(self):
-        """Delegations are returned before it is over."""
+        """The unmount returns the delegations before it ends."""
         mounted = self.mount("timeo=600")
         with open(os.path.join(self.directory(mounted), "delegated"), "w") as file:
             file.write("content")

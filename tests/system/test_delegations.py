@@ -107,7 +107,7 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
             self.assertEqual(file.read(), "SECOND")
 
     def test_stat_of_the_second_mount_sees_what_is_written(self):
-        """CB_GETATTR: the size is the writer's, and the delegation stays where it is."""
+        """By CB_GETATTR: the size is the writer's, and the delegation stays."""
         with open(os.path.join(self.here, "grows"), "wb", buffering=0) as file:
             for i in range(1, 6):
                 file.write(b"x" * 100)
@@ -150,7 +150,7 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
                 self.assertEqual(mapping[:], new)
 
     def test_who_reads_on_sees_what_another_wrote_after_a_recall(self):
-        """Without an open, a lock or a stat(2) of its own, and of the same size."""
+        """The reader does no open, lock or stat(2), and the size stays the same."""
         for i in range(5):
             old, new = b"%d" % i * 20000, b"%c" % (ord("a") + i) * 20000
             self.put(self.on_server(self.here), f"read{i}", old)
@@ -162,7 +162,7 @@ class Coherence(OnDelegatingFiler, test_coherence.CloseToOpen):
         self.assertGreaterEqual(numbers["recalled"], 10)
 
     def test_stores_to_a_mapping_are_seen_by_the_other(self):
-        """The kernel has them, and no descriptor is left but the mapping's: the recall brings them to the server."""
+        """The kernel has the data, and only the mapping is left open: the recall makes the client write it."""
         with open(os.path.join(self.here, "mapped"), "w+b") as file:
             file.write(bytes(20000))
             file.flush()
@@ -211,7 +211,7 @@ class FewDescriptors(ServerForEach, SystemCase):
     FILES, DESCRIPTORS = 3000, 1024
 
     def test_more_delegations_than_the_filer_has_descriptors(self):
-        """It keeps the files that are delegated, and opens them again when they are asked for."""
+        """The filer closes delegated files when it needs descriptors, and opens them again when a client uses them."""
         self.server = Filer(name="filer.few", arguments=("--delegations", "write"), descriptors=self.DESCRIPTORS).start()
         self.addCleanup(self.server.kill)
         mounted, other = self.mount(), self.mount("noac")

@@ -99,7 +99,7 @@ class SilentServer(ServerForEach, SystemCase):
         self.wait_until(lambda: stat.S_IMODE(os.lstat(self.files.path).st_mode) == 0o1770, "the server's answer counts again")
 
     def test_inside_it_is_waited_for(self):
-        """Nobody is told of files what may not be so any more."""
+        """Requests below the root wait for the server: they must not get old answers."""
         process = self.start_program("ls", self.files.path, stdout=subprocess.PIPE)
         time.sleep(4)
         self.assertIsNone(process.poll())

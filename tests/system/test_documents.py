@@ -64,7 +64,7 @@ class Documents(SystemCase):
         return [] if document in commands.NO_COMMANDS else [line for line in lines if not commands.why_not_run(line)]
 
     def test_readme_from_its_top(self):
-        """As a user: what needs no root. The installation is test_installed's."""
+        """As an ordinary user: all commands that need no root. test_installed does the installation."""
         lines = [line for line in self.typed("README.md") if not line.startswith("sudo ") and line.split()[2:3] != ["nfsrdma-fuse"]]
         self.assertGreater(len(lines), 6, lines)
         parts = {part.partition("\n")[0]: part.partition("\n")[2] for part in ("\n" + self.paste(lines)).split("\n$ ")}
@@ -77,7 +77,7 @@ class Documents(SystemCase):
 
     @needs_root()
     def test_installed(self):
-        """README's lines with sudo; what they install goes to a directory of its own, where mount(8) looks for helpers here."""
+        """README's lines with sudo. What they install goes to a separate directory, where mount(8) finds its helpers in this test."""
         lines = [line for line in self.typed("README.md") if line.startswith("sudo ")]
         self.assertGreater(len(lines), 1, lines)
         root = self.local("root")
@@ -122,7 +122,7 @@ class Documents(SystemCase):
                 self.assertTrue(self.paste([line]))
 
     def test_completions_name_the_mounts(self):
-        """Of a real mount, with a blank in its name, and of nothing else that is mounted."""
+        """Only mounts of this program; here one with a blank in its name."""
         where = os.path.join(self.local("completed"), "a b")
         os.mkdir(where)
         self.run_program(f"{self.clone}/build/release/cli/mount.nfsrdma-fuse", "filer:/export", where)
@@ -134,7 +134,7 @@ class Documents(SystemCase):
         self.run_program(f"{self.clone}/build/release/cli/nfsrdma-fuse", "umount", where)
 
     def test_options_of_the_server_within_sentences(self):
-        """README's `--export memory:1G` and the like are taken by the server."""
+        """The server accepts README's `--export memory:1G` and similar options."""
         with open(os.path.join(WORK, "README.md")) as file:
             text = file.read().split("## A server, too\n")[1].split("\n## ")[0]
         spans = re.findall(r"`(--(?:export|fault) [^`]+)`", text)

@@ -108,7 +108,7 @@ class Confined(OnFiler, SystemCase):
         return client
 
     def test_symbolic_links_lead_where_the_client_is(self):
-        """As anywhere in NFS: a link is the client's to follow. The server never does."""
+        """As always in NFS, the client follows a symbolic link. The server never does."""
         secret = os.path.join(self.server.root, "secret")
         with open(secret, "w") as file:
             file.write("secret")
@@ -149,7 +149,7 @@ class Confined(OnFiler, SystemCase):
 
     @needs_user()
     def test_an_acl_of_a_file_that_is_somebody_elses(self):
-        """Also where every caller is the server's user the mode does not say all that he may."""
+        """The mode does not show all permissions, also where every caller acts as the server's user."""
         name = os.path.join(self.server.path(), "of-root")
         steward.write_file(name, "text", 0o600)
         program = "import os, sys; os.setxattr(sys.argv[1], 'system.posix_acl_access', bytes.fromhex(sys.argv[2]))"
@@ -164,7 +164,7 @@ class Confined(OnFiler, SystemCase):
             self.assertEqual(file.read(), "text and more")
 
     def test_handles_outlive_the_server(self):
-        """A working directory and an open file in the mount go on after the server was killed."""
+        """A working directory and an open file in the mount stay usable after the server was killed and restarted."""
         path = self.directory(self.mount())
         os.makedirs(os.path.join(path, "d"))
         with open(os.path.join(path, "d", "f"), "w+") as file:

@@ -68,7 +68,7 @@ class Files(SystemCase):
         os.close(fd)
 
     def test_directories_that_are_gone_have_no_links(self):
-        """fstat(2) of one that is open, removed or replaced by rename(2)."""
+        """fstat(2) of an open directory that was removed, or replaced by rename(2)."""
         for name in ("removed", "replaced", "new"):
             os.mkdir(self.at(name))
         fds = [os.open(self.at(name), os.O_RDONLY) for name in ("removed", "replaced")]
@@ -163,7 +163,8 @@ class Files(SystemCase):
         return lost
 
     def test_a_write_from_the_page_on_that_a_mapping_has_changed(self):
-        """Linux 6.17 to 6.18 at least lose it, on every FUSE file system, when the page is written out meanwhile. Not after msync."""
+        """At least Linux 6.17 and 6.18 lose such a write, on every FUSE file system, if the page is written back
+        meanwhile. Not after msync."""
         self.assertEqual(self.lost_behind_a_mapping("synced", True), 0)
         lost, release = self.lost_behind_a_mapping("changed", False), os.uname().release
         if lost and tuple(map(int, re.findall(r"\d+", release)[:2])) >= (6, 17):
@@ -216,7 +217,7 @@ class Files(SystemCase):
         self.wait_until(lambda: os.listdir(self.on_server(self.path)) == ["old"], "nothing stays behind on the server")
 
     def test_directory_of_an_open_unlinked_file_can_be_removed_after_close(self):
-        """close(2) returns before the hidden name is gone: rmdir waits for it."""
+        """close(2) returns before the hidden name is removed: rmdir waits for that."""
         for turn in range(20):
             os.mkdir(self.at("dir"))
             fd = os.open(self.at("dir/file"), os.O_CREAT | os.O_RDWR)
@@ -348,7 +349,7 @@ class Files(SystemCase):
 
     @needs_mount()
     def test_rename_flags(self):
-        """RENAME_NOREPLACE where it can be had honestly, otherwise EINVAL; the others have no NFS operation."""
+        """RENAME_NOREPLACE works where it can be atomic, otherwise EINVAL; the other flags have no NFS operation."""
         self.write("a", b"a")
         self.write("b", b"b")
         self.assertIn(self.renameat2("a", "b", RENAME_NOREPLACE), (errno.EEXIST, errno.EINVAL))
@@ -412,7 +413,7 @@ class Files(SystemCase):
         self.assertLess(abs(os.stat(path).st_mtime - time.time()), 5)
 
     def test_times_of_a_file_created_exclusively_are_of_now(self):
-        """The server keeps the verifier of the create in them, and leaves it to the client to set them (RFC 8881 section 18.16.4)."""
+        """The server stores the verifier of the create in the times; the client has to set them (RFC 8881 section 18.16.4)."""
         fd = os.open(self.at("exclusive"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
         found_both = os.fstat(fd), os.stat(self.on_server(self.at("exclusive")))
         os.close(fd)
@@ -422,7 +423,7 @@ class Files(SystemCase):
             self.assertEqual(stat.S_IMODE(found.st_mode), 0o640)
 
     def test_written_then_timed_keeps_its_time(self):
-        """cp -p's way: write, set the time, close. Data written late must not move the time."""
+        """As cp -p does: write, set the time, close. Data that is written later must not change the time."""
         with open(self.at("kept"), "wb", buffering=0) as file:
             file.write(b"z" * 2_000_000)
             os.utime(file.fileno(), ns=(10**18, 10**18))
@@ -469,7 +470,7 @@ class Files(SystemCase):
 
     @needs_mount()
     def test_what_the_protocol_lacks(self):
-        """NFSv4.1 has no such operations; the kernel's client answers EOPNOTSUPP."""
+        """NFSv4.1 has no such operations; the kernel's client returns EOPNOTSUPP."""
         fd = os.open(self.write("lacking"), os.O_RDWR)
         result = libc.fallocate(fd, 0, ctypes.c_long(0), ctypes.c_long(100))
         self.assertEqual((result, ctypes.get_errno()), (-1, errno.EOPNOTSUPP))

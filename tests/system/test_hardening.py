@@ -76,7 +76,7 @@ class Programs(unittest.TestCase):
         self.each(lambda path: self.assertRegex(readelf("--dyn-syms", path), r"__\w+_chk\b"))
 
     def test_branches_are_marked(self):
-        """The linker marks a program if each of its parts is: also the C library's start file."""
+        """The linker marks a program only if each of its parts is marked, including the C library's start file."""
         if os.uname().machine != "x86_64":
             self.skipTest("is about x86-64: IBT and SHSTK")
         for part in ("Scrt1.o", "crti.o", "crtbeginS.o", "crtendS.o", "crtn.o"):
@@ -146,7 +146,7 @@ class Daemon(SystemCase):
 
     @needs_root("root, who mounts /proc anew")
     def test_callers_are_seen_where_processes_are_hidden(self):
-        """A group lets its members into a directory, and the caller's groups are in /proc. Group 0 sees all of it by default."""
+        """Group permission of a directory needs the caller's groups, which are in /proc. By default members of group 0 see all of /proc."""
         os.chmod(HOME, 0o755)
         self.addCleanup(self.run_program, "mount", "-o", "remount,hidepid=off,gid=0", "/proc")
         for options, more in (("hidepid=invisible,gid=0", ()), (f"hidepid=invisible,gid={TEAM}", (SYS_PTRACE,)),
@@ -208,7 +208,7 @@ class Daemon(SystemCase):
             self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("0", status_of("/proc/self")["Seccomp"]))
 
     def test_file_data_is_in_no_core_dump(self):
-        """It is found in the daemon's memory, and only where VmFlags has "dd" (proc_pid_smaps(5))."""
+        """The test finds the data in the daemon's memory, only in mappings whose VmFlags contain "dd" (proc_pid_smaps(5))."""
         mounted = self.mount()
         marker = os.urandom(16)
         with open(os.path.join(mounted.path, "file"), "wb", buffering=0) as file:

@@ -96,7 +96,7 @@ class CheckersTest(unittest.TestCase):
         self.assertEqual(subprocess.run(verify, capture_output=True).returncode, 1)
 
     def test_ackcheck_takes_no_log_of_another_run(self):
-        """What the other one had acknowledged, in its directory, would be missed in this one's."""
+        """Data that the other run acknowledged in its own directory would seem to be lost in this one."""
         log = os.path.join(HOME, "twice.log")
         for directory, status in (("first", 0), ("second", 2)):
             write = [tool("ackcheck"), "write", "--log", log, "--seconds", "0.2", self.directory(directory)]

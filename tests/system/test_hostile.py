@@ -122,7 +122,7 @@ class Hostile(SystemCase):
         self.wait_until(lambda: self.works(mounted), "the mount works again", 60)
 
     def test_nonsense_during_the_mount(self):
-        """The mount command ends by itself, with a line and a status."""
+        """The mount command ends by itself, with one line and an exit status."""
         from harness.mount import HELPER
         for action in ("flip", "truncate 5", "garbage", "xid", "cut", "cut-middle", "drop", "oversize 1000000"):
             chaos = self.proxy()

@@ -143,7 +143,7 @@ class Metrics(SystemCase):
         self.assertIn("nfsrdma_fuse_age_seconds{", over_unix(path))
 
     def test_place_that_is_taken(self):
-        """The mount goes on without, and says so."""
+        """The mount works without the metrics, and says so."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -158,7 +158,7 @@ class Metrics(SystemCase):
             self.assertEqual(file.read(), "precious")
 
     def test_bad_clients(self):
-        """Slow ones, greedy ones and those that never ask: the mount works meanwhile, and the next scrape, too."""
+        """Slow clients, clients that read nothing, and clients that send no request: the mount still works, and so does the next scrape."""
         port = free_port()
         mounted = self.mount(f"metrics=127.0.0.1:{port}")
         connections = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(16)]
@@ -503,7 +503,7 @@ class Top(SystemCase):
 
     @needs_root()
     def test_other_users_mounts(self):
-        """An ordinary user sees his own; root sees all."""
+        """An ordinary user sees the own mounts; root sees all."""
         mounted = self.mount()
         text = subprocess.run([TOOL, "top", "--batch", "--count", "1", "--interval", "0.1"], user=65534, group=65534, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60).stdout

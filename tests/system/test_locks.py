@@ -113,7 +113,7 @@ class Locks(SystemCase):
             fcntl.fcntl(there, fcntl.F_OFD_SETLK, whole)
 
     def test_who_gives_up_waiting_is_in_nobodys_way(self):
-        """Interrupted or killed. nfs-ganesha 6 has a list of those who wait, and nothing of the kind is asked for again."""
+        """A waiting process is interrupted or killed. nfs-ganesha 6 keeps a list of waiting owners; this one must not stay on it."""
         program = "import fcntl, sys\nwith open(sys.argv[1], 'r+b') as f:\n fcntl.{0}(f, fcntl.LOCK_EX)"
         one, two = self.two()
         for call, sent in itertools.product(("lockf", "flock"), (signal.SIGINT, signal.SIGKILL)):
@@ -149,7 +149,7 @@ class Locks(SystemCase):
         self.assertEqual(os.stat(self.on_server(path)).st_size, 6)
 
     def test_two_that_wait_for_each_other(self):
-        """fcntl(2): the second of two that wait for each other gets EDEADLK, and the first gets the lock."""
+        """fcntl(2): the second of two processes that wait for each other gets EDEADLK, and the first gets the lock."""
         directory = self.directory(self.mount())
         program = ("import errno,fcntl,os,sys\n"
                    "mine, other = (open(name, 'r+b') for name in sys.argv[1:])\n"

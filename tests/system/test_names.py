@@ -148,7 +148,7 @@ class Large(SystemCase):
         self.assertNotIn("large", os.listdir(self.server.path()))
 
     def test_cookies_survive_concurrent_changes(self):
-        """What is there throughout is listed exactly once, whatever comes and goes meanwhile."""
+        """An entry that exists all the time is listed exactly once, whatever else is created and removed."""
         count = scaled(5000, 30000)
         self.fill("busy", count)
         one, two = self.mount(), self.mount()
@@ -183,7 +183,7 @@ class Large(SystemCase):
             thread.join()
 
     def test_remove_while_reading(self):
-        """rm -r's way: one stream, entries removed as they come."""
+        """As rm -r does: one directory stream, and entries are removed as they are read."""
         self.fill("shrinking", 10000)
         path = os.path.join(self.mount().path, "shrinking")
         removed = 0
@@ -260,7 +260,7 @@ class Exports(SystemCase):
         self.assertIn("three", os.listdir(os.path.join(root, "one")))
 
     def test_inode_numbers_say_which_export_a_file_is_of(self):
-        """One mount has one device number; the server's numbers may be the same in two of its file systems."""
+        """A mount has one device number, and the server's file IDs may be the same in two of its file systems."""
         root = self.root()
         differ = set()
         for number, name in enumerate(("one", "deep/down/two", "one/three")):

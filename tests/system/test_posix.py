@@ -133,7 +133,7 @@ class AnyUser(PosixCase):
         self.finish()
 
     def test_search_permission_is_taken_away(self):
-        """Of a directory whose names are known by then."""
+        """From a directory whose names are cached."""
         self.me("mkdir", "dir", 0o755)
         self.me("mkdir", "dir/sub", 0o755)
         self.me("write", "dir/sub/file", b"data", os.O_CREAT)
@@ -166,7 +166,7 @@ class AnyUser(PosixCase):
         self.finish()
 
     def test_mode_taken_away_while_open(self):
-        """Permission is asked for when a file is opened."""
+        """Permission is checked only when a file is opened."""
         self.me("write", "file", b"0123456789", os.O_CREAT)
         for name, flags in (("rw", os.O_RDWR), ("r", os.O_RDONLY), ("w", os.O_WRONLY), ("a", os.O_WRONLY | os.O_APPEND)):
             self.me("hold", name, "file", flags)
@@ -354,7 +354,7 @@ class ManyUsers(PosixCase):
         self.do("root", "lchown", path, uid, gid)
 
     def test_access_by_mode(self):
-        """Who may open for what, search, list, make and remove, for each single permission bit."""
+        """Who may open (and how), search, list, create and remove, for each single permission bit."""
         for mode in (0, *(1 << bit for bit in range(9)), 0o700, 0o070, 0o007, 0o755):
             self.owned("regular", "file")
             self.owned("directory", "dir", mode=0o755)
@@ -375,7 +375,7 @@ class ManyUsers(PosixCase):
         self.finish()
 
     def test_permissions_are_taken_away(self):
-        """From others, of what all have used by then."""
+        """From other users, for files that all of them have used before."""
         self.owned("directory", "dir", mode=0o755)
         self.owned("regular", "dir/inside", mode=0o755)
         for path, mode in itertools.product(("dir", "dir/inside"), (0o750, 0o700, 0o705, 0o710, 0o701, 0o644, 0, 0o555)):
@@ -432,7 +432,7 @@ class ManyUsers(PosixCase):
         self.finish()
 
     def test_a_group_one_belongs_to(self):
-        """An owner may give a file to a group he is in; set-group-ID stays only with those who are in the file's."""
+        """An owner may give a file to a group that he is a member of. The set-group-ID bit stays only if he is in the file's group."""
         for kind, who in itertools.product(("regular", "directory", "fifo"), ("mate", "alice", "bob")):
             uid, gid, groups = PEOPLE[who]
             self.do("root", "make", kind, "x")

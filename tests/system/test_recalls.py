@@ -265,7 +265,7 @@ class Quiet(Granted, test_random.Quiet):
         self.assertGreater(self.mounted[-1].stats()["delegations"]["granted"], 0)
 
     def test_another_mount_sees_the_same_while_the_first_holds_it(self):
-        """What it alone knows is had from it: files are recalled, sizes asked for."""
+        """What only the first mount knows is fetched from it: delegations are recalled, sizes requested by CB_GETATTR."""
         one, two = self.mount(), self.mount()
         directory, dump = self.directory(one), os.path.join(HOME, "dump")
         super(Granted, self).finish(self.fsrandom(directory, "--dump", dump, seed=101, steps=scaled(5000)))
@@ -374,7 +374,7 @@ class Faults(ServerForEach, RecallCase):
         self.assertEqual(numbers["revoked"], 0, numbers)
 
     def test_recalls_that_overtake_the_reply_that_grants(self):
-        """The recall may be there before the reply that gives the delegation (RFC 8881 section 2.10.6.3)."""
+        """A recall may arrive before the reply that grants the delegation (RFC 8881 section 2.10.6.3)."""
         numbers = self.check("reply OPEN every 7: recall", seed=401)
         self.assertGreater(numbers["recalled"], 10, numbers)
         self.assertEqual(numbers["revoked"], 0, numbers)

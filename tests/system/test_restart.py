@@ -61,7 +61,7 @@ class Restart(SystemCase):
         reader.close()
 
     def test_an_idle_client_reclaims_within_the_grace_period(self):
-        """Nobody touches the mount: the lease renewal must notice, or the lock is gone."""
+        """No process uses the mount: the lease renewal must notice the restart, or the lock is lost."""
         path = self.directory(self.mount())
         file = open(os.path.join(path, "idle"), "w+b", buffering=0)
         fcntl.lockf(file, LOCK_NOW)
@@ -71,7 +71,7 @@ class Restart(SystemCase):
         file.close()
 
     def test_an_idle_mount_keeps_its_lease(self):
-        """RFC 8881 section 8.3: state is kept as long as the lease is renewed, whether anybody works or not."""
+        """RFC 8881 section 8.3: state is kept as long as the lease is renewed, also without requests."""
         path = self.directory(self.mount())
         with open(os.path.join(path, "idle"), "w+b", buffering=0) as file:
             fcntl.lockf(file, LOCK_NOW)

@@ -70,7 +70,7 @@ class Bubblewrap(SandboxCase):
         self.assertEqual(os.stat(os.path.join(self.server.path(), "made")).st_uid, os.getuid())
 
     def test_what_is_mounted_later_is_seen_where_mounts_are_shared(self):
-        """As systemd has it."""
+        """Mount propagation is shared, as systemd sets it."""
         steward.run(["mount", "--make-rshared", "/"])
         self.addCleanup(steward.run, ["mount", "--make-rprivate", "/"])
         place, ready = self.local("later"), os.path.join(self.local("ready"), "ready")
@@ -158,7 +158,7 @@ flatpak --user install -y --noninteractive here org.example.App//1
         self.assertFalse(os.path.exists(os.path.join(self.server.path(), "not made")))
 
     def test_mounting_inside_names_the_cause(self):
-        """By the host's libraries: the runtime has none."""
+        """The program runs with the host's libraries, because the runtime has none."""
         loader = os.path.realpath(next(line.split()[0] for line in self.run_program("ldd", TOOL).splitlines() if "ld-linux" in line))
         libraries = ":".join("/run/host" + place for place in ("/lib/" + os.path.basename(os.path.dirname(loader)),
                                                                 "/usr/lib/" + os.path.basename(os.path.dirname(loader))))

@@ -164,7 +164,7 @@ class Strangers(StrangersCase):
             self.assertIn(f"its user on this machine is {STRANGER}, this server's is {OWNER}", file.read())
 
     def test_who_is_root_here_is_not_its_user_either(self):
-        """Root's mount serves all users of the machine."""
+        """The server's owner is not root, and root's mount serves all users of the machine."""
         self.serve()
         self.assertEqual(raw_client(0, self.port, OWNER), "RPC denied")
 
@@ -173,7 +173,7 @@ class Strangers(StrangersCase):
         self.assertEqual(raw_client(STRANGER, self.port, STRANGER), "in")
 
     def test_set_id_bits_are_not_kept(self):
-        """A set-user-ID program of the server's user would be the account of its user for whoever runs it."""
+        """A set-user-ID program owned by the server's user would give that user's rights to everyone who runs it."""
         self.serve("--insecure")
         client = nfs41.Client(self.port)
         self.addCleanup(client.close)
@@ -216,7 +216,7 @@ class OfRoot(StrangersCase):
         return self.mount(port=port, proto=proto)
 
     def test_sessions_belong_to_who_made_them(self):
-        """RFC 8881 section 2.10.8.3: else "the attacker can ... maliciously alter the client ID's lock state"."""
+        """RFC 8881 section 2.10.8.3: otherwise "the attacker can ... maliciously alter the client ID's lock state"."""
         filer = Filer(name="filer.sessions").start()
         self.addCleanup(filer.kill)
         owner = nfs41.Client(filer.port, uid=OWNER, gid=OWNER)

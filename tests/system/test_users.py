@@ -54,7 +54,7 @@ class ManyUsers(SystemCase):
         self.assertIn("PermissionError", as_user("os.unlink(sys.argv[1])", secret, uid=BOB, gid=OTHERS)[1])  # sticky
 
     def test_a_refused_lookup_costs_the_name_until_it_is_looked_up_again(self):
-        """The kernel drops a name that it is told an error for, whoever asked; FUSE has no other answer."""
+        """When a lookup fails, the kernel drops the name for all users; FUSE has no other reply."""
         private = os.path.join(self.path, "private")
         here = os.path.join(private, "here")
         as_user("os.mkdir(sys.argv[1], 0o700); os.mkdir(sys.argv[2])", private, here)
@@ -112,7 +112,7 @@ class ManyUsers(SystemCase):
         self.assertEqual(os.stat(name).st_uid, ALICE)
 
     def test_data_of_many_users_is_written_with_their_rights(self):
-        """Write-behind sends later than the write; each must go with its writer's credential."""
+        """Write-back happens after the write: each WRITE must use its writer's credential."""
         for uid in range(ALICE, ALICE + 5):
             name = os.path.join(self.path, f"mine{uid}")
             program = "fd=os.open(sys.argv[1],os.O_CREAT|os.O_RDWR,0o600); os.write(fd,b'x'*3000000); os.fsync(fd); os.close(fd)"

@@ -65,7 +65,7 @@ class Names(Only3, test_names.Names):
     LONGEST_LINK = 1023
 
     def test_a_link_longer_than_libnfs_can_send(self):
-        """What libnfs 4.0 cannot encode is refused here, not sent in part."""
+        """A target that libnfs 4.0 cannot encode is refused as a whole."""
         directory = self.directory(self.mount())
         os.symlink("x" * 3072, os.path.join(directory, "fits"))
         self.assertEqual(os.readlink(os.path.join(directory, "fits")), "x" * 3072)
@@ -116,7 +116,7 @@ class Version3(SystemCase):
         self.assertLessEqual({"NULL", "GETATTR", "FSINFO", "PATHCONF"}, operations)
 
     def test_nothing_is_kept_of_what_was_read(self):
-        """ctime is no change attribute: two changes within its tick look like one, so nothing tells when kept data is old."""
+        """ctime is no change attribute: two changes within its tick look like one, so stale cached data could not be detected."""
         proxy = self.proxy()
         proxy.command("delay 3")  # with a change attribute this would make the daemon read ahead (test_coherence.ReadAhead)
         mounted = self.mount("cache_mem=64M,read_ahead_kb=8192", port=proxy.port)

@@ -78,7 +78,7 @@ class Questions(WireCase):
         self.assertEqual(self.listed_again("nocto"), {})
 
     def test_an_open_of_a_file_asks_the_server_with_nocto_too(self):
-        """The server must know who has a file open; what it says of the file then is used."""
+        """The server must know who has a file open, and the attributes in its reply are used."""
         for options in ("cto", "nocto"):
             with self.subTest(options):
                 path = self.directory(self.through_proxy(f"{self.LONG},{options}"), f"files.{options}")

@@ -79,7 +79,7 @@ class Mounting(Telling, SystemCase):
         self.assertRegex(self.advised(said), r"[d?] export\n")  # nfs-ganesha 6 does not report the type
 
     def test_silent_port_without_retry(self):
-        """As long as probe waits; before, minutes."""
+        """The mount gives up after the same time as probe; it used to take minutes."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
@@ -96,7 +96,7 @@ class Mounting(Telling, SystemCase):
         subprocess.run([TOOL, "umount", path], check=True, timeout=30)
 
     def test_probe_in_one_pipe_keeps_its_order(self):
-        """What failed last stands last."""
+        """The step that failed is the last one of the output."""
         done = subprocess.run([TOOL, "probe", f"nfs://127.0.0.1:{self.server.port}/absent"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
@@ -136,7 +136,7 @@ class Mounting(Telling, SystemCase):
 
     @needs_root()
     def test_umount_of_all_by_type(self):
-        """libmount compares with the kernel's type. `umount -a -t nfsrdma-fuse` finds none, which the help says."""
+        """libmount compares with the kernel's type. So `umount -a -t nfsrdma-fuse` finds none; the help says so."""
         path = self.local("mnt")
         self.run_program(HELPER, "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp")
         self.run_program("umount", "-a", "-t", "nfsrdma-fuse")

@@ -81,7 +81,7 @@ class ToldOnce(ServerForEach, SystemCase):
         self.close_tells_each_descriptor_once(self.serve_full())
 
     def test_umount_gives_up_nothing_that_close_has_told_of(self):
-        """What `status` says is not written, and what `umount --force` gives up, are the same bytes."""
+        """The unwritten bytes that `status` shows are the bytes that `umount --force` drops."""
         code = self.serve_full()
         self.write()
         for descriptor in (self.one, self.two):
@@ -122,7 +122,7 @@ class ToldOnce(ServerForEach, SystemCase):
         self.close_tells_each_descriptor_once(self.serve_answering("WRITE", "IO"))
 
     def test_fsync_and_a_small_write_that_fails(self):
-        """It is held back, and the fsync itself sends it."""
+        """The write is held back, and fsync sends it."""
         self.fsync_tells_each_descriptor_once(self.serve_answering("WRITE", "IO"), size=100)
 
     def test_fsync_and_a_commit_that_fails(self):

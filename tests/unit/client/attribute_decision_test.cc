@@ -31,11 +31,11 @@ constexpr std::array kCauses{Cause::kAsked, Cause::kOwn, Cause::kOpened, Cause::
 constexpr std::array kUpdates{Update::kFirst, Update::kUnchanged, Update::kChanged, Update::kIgnored};
 constexpr std::array kBooleans{false, true};
 
-// Everything that the two functions are asked about.
+// All inputs of the two functions.
 struct Situation {
   KnownContents known;
   ArrivedAttributes arrived;
-  bool gap_before = false;  // another client's change is between ours already
+  bool gap_before = false;  // there is a gap already: another client's change between ours
   std::string text() const {
     return "cause " + std::to_string(static_cast<int>(arrived.cause)) + ", change " +
            std::to_string(arrived.change) + ", before " +
@@ -151,7 +151,7 @@ struct DecideRow {
   const char* name;
   std::function<bool(bool taken, bool same, bool ours, bool promised)> fits;
   Data data;
-  bool moves;  // contents_change becomes the one that arrived, under the conditions of (1)
+  bool moves;  // contents_change becomes the arrived value, under the conditions of (1)
   std::function<bool(const Situation&)> good;
   std::function<bool(const Situation&, const Ownership&)> outdated;
 };

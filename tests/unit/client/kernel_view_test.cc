@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelState: what the kernel may believe after each thing it is told, and of a directory's listing every
-// order in which two readers of two versions of it begin and end.
+// KernelState: what the kernel may have cached after each reply; for a directory's listing, every order in
+// which two readers of two versions begin and end it.
 #include "client/cache/kernel_view.h"
 
 #include <gtest/gtest.h>
@@ -74,8 +74,8 @@ TEST(KernelState, Drops_AreCounted) {
   EXPECT_FALSE(kernel.dropping());
 }
 
-// A listing is whole only if it was begun since the last drop, and the reader who came to its end read the
-// version that it was begun with.
+// A listing is complete only if it began after the last drop, and the reader that reached its end read the
+// version with which it began.
 RC_GTEST_PROP(KernelState, ListingIsWhole_WhenTheVersionItBeganWithEnds,
               (std::vector<std::pair<uint8_t, uint8_t>> events)) {
   KernelState kernel;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExtentMap against a plain map of bytes.
+// ExtentMap compared with a plain map of bytes.
 #include "client/cache/write_extents.h"
 
 #include <gtest/gtest.h>
