@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filesystem: the NFS client as its front ends see it. No FUSE type and no wire type crosses this line.
+// Filesystem: the NFS client as its front ends see it. Its interface contains no FUSE type and no wire type.
 //
 // One object per mount, shared by all loops. A method is a coroutine that runs on the loop that calls it and
 // uses that loop's connection. Parameters are by value, because the caller's frame may be gone before a

@@ -33,7 +33,7 @@ class Node {
  private:
   friend class NodeRef;
   friend class NodeTableAccess;
-  // Called when the count fell to zero: forget and destroy, unless somebody found the Node in the table
+  // Called when the count falls to zero: removes and destroys the Node, unless the table gave out a reference
   // meanwhile.
   virtual void last_reference() noexcept = 0;
   std::atomic<uint32_t> references_{0};
@@ -54,7 +54,7 @@ class NodeRef {
     Node* n = std::exchange(node_, nullptr);
     if (n != nullptr && n->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) n->last_reference();
   }
-  // Hands the reference to somebody who keeps a raw pointer (the kernel's node id), and takes it back.
+  // Hands the reference to an owner of a raw pointer (the kernel's node ID), and takes it back.
   [[nodiscard]] Node* detach() { return std::exchange(node_, nullptr); }
   static NodeRef adopt(Node* n) {
     NodeRef r;
@@ -74,8 +74,7 @@ class NodeRef {
   Node* node_ = nullptr;
 };
 
-// For the table that owns the Nodes: revives a Node it still lists, unless its last reference is already
-// gone.
+// For the table that owns the Nodes: acquires a listed Node, unless its last reference is gone.
 class NodeTableAccess {
  public:
   static bool try_acquire(Node& n) {

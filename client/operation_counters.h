@@ -27,7 +27,7 @@ class OperationCounters {
     Duration response{};
   };
 
-  // NFSv4's operations unless other names are given.
+  // By default the names of NFSv4's operations.
   using NameOf = std::string (*)(uint32_t op);
   OperationCounters();
   explicit OperationCounters(NameOf name_of) : name_of_(name_of) {}

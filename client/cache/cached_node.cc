@@ -72,7 +72,7 @@ void CachedNodeTable::each(const std::function<void(const NodeRef&)>& visit) {
   }
 }
 
-// The shard's lock is held, so whoever creates a new Node of the handle sees the note.
+// The shard's lock is held, so the thread that creates a new Node of the handle sees the note.
 void CachedNodeTable::note_dropped(uint64_t hash) {
   static_assert(kDropped >= kShards, "what shares an entry shares a shard, and so its lock");
   dropped_[part(hash, kDropped)].store(next_start(), std::memory_order_relaxed);

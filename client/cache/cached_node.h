@@ -166,8 +166,8 @@ class CachedNodeTable {
   // Sequence numbers that order requests and replies, see AttributeCache.
   uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
   // True: the file's Node was dropped after sequence number `order`, and with it the record of our changes to
-  // the file. A request that began at `order` may therefore bring old attributes. May be true for another
-  // file with the same part of the hash. Call it after get(): from then on the Node records our changes.
+  // the file. A request that began at `order` may therefore bring old attributes. May also be true because of
+  // another file in the same hash bucket. Call it after get(): from then on the Node records our changes.
   bool dropped_since(std::string_view handle, uint64_t order) const {
     return dropped_[part(hash_of(handle), kDropped)].load(std::memory_order_relaxed) > order;
   }

@@ -271,7 +271,7 @@ void DataCache::abandon(const Fill& fill, size_t bytes) {
   drop_if_idle(*file);
 }
 
-// --- what is true ---
+// --- validity ---
 
 void DataCache::confirm(const Node& node, TimePoint now) {
   if (empty()) return;

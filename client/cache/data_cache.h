@@ -102,31 +102,31 @@ class DataCache {
   // The READ's `bytes` are not kept.
   void abandon(const Fill& fill, size_t bytes = 0);
 
-  // --- what is true ---
-  // What is here of the file is what the server has.
+  // --- validity ---
+  // The file's cached data was the server's as of `now`.
   void confirm(const Node& file, TimePoint now);
-  // When any of it was confirmed counts no more.
+  // Forgets when each file's data was confirmed.
   void doubt_all();
-  // [offset, end) is written anew; the file may end elsewhere from now on.
+  // [offset, end) was written, so cached data there is invalid, and the end of the file may have moved.
   void punch(const Node& file, uint64_t offset, uint64_t end);
   void drop(const Node& file);
   void drop_all();
-  // As drop(), for good.
+  // As drop(); the Node is about to be destroyed.
   void forget(const Node& file);
 
   // --- memory ---
-  // To be called periodically: moves what is kept in slabs that are leaving (BufferPool) to others, a few MiB
-  // at a time. Where a reply is being made from the old memory, that stays until it is sent.
+  // Call it periodically: moves cached data out of slabs that are leaving (BufferPool), a few MiB at a time.
+  // Memory that a reply uses stays until the reply is sent.
   void leave_slabs(BufferPool& buffers);
 
   struct Numbers {
-    uint64_t bytes = 0;  // of buffers
+    uint64_t bytes = 0;  // of buffers, with kFilling
     uint64_t extents = 0;
     uint64_t hits = 0, hit_bytes = 0;  // reads answered from here, wholly or in part
     uint64_t filled_bytes = 0;         // read ahead and kept
-    uint64_t wasted_bytes = 0;         // of these: gone before anybody asked for them
-    uint64_t refused_bytes = 0;        // read ahead and not kept: dropped meanwhile
-    uint64_t evicted_bytes = 0;        // gone for want of room
+    uint64_t wasted_bytes = 0;         // of these: dropped before any read
+    uint64_t refused_bytes = 0;        // read ahead and dropped on arrival
+    uint64_t evicted_bytes = 0;        // dropped for lack of room
   };
   Numbers numbers() const;
 
@@ -138,16 +138,16 @@ class DataCache {
   struct Extent;
   using Extents = std::map<uint64_t, Extent>;
   enum class Class : uint8_t { kFilling, kAnswered, kKept };
-  // Of all files, or of one: what was used longest ago is first.
+  // Of all files, or of one; least recently used first.
   struct Queue {
     std::list<Extent*> extents;
     uint64_t bytes = 0;
   };
   using Place = std::list<Extent*>::iterator;
-  // What of kAnswered, or of kKept, there is.
+  // All extents of kAnswered, or of kKept.
   struct Room {
     Queue all;
-    std::set<std::pair<uint64_t, File*>> by_bytes;  // files with something in it
+    std::set<std::pair<uint64_t, File*>> by_bytes;  // files with extents of this class
   };
   struct Extent {
     File* file = nullptr;
@@ -156,7 +156,7 @@ class DataCache {
     Slice data;
     uint64_t id = 0;
     Class in = Class::kFilling;
-    bool again = false;  // asked for after it had been answered
+    bool again = false;  // read again after it had been answered
     Pages valid, answered;
     Place place, place_in_file, place_in_all;
   };
@@ -165,9 +165,9 @@ class DataCache {
     Extents extents;
     Queue answered, kept;
     std::optional<uint64_t> size;  // where a READ found the file's end
-    uint64_t size_since = 0;       // of the first Fill whose READ may say so: before, the file was written
+    uint64_t size_since = 0;  // the first Fill whose READ may set `size`; earlier ones began before a write
     TimePoint confirmed = TimePoint::min();
-    WaitQueue filled;  // an extent is not being filled any more
+    WaitQueue filled;  // woken when an extent is filled or dropped
   };
 
   // All with the lock held.
@@ -182,25 +182,25 @@ class DataCache {
   void enter(Extent& extent);
   void leave(Extent& extent);
   void recount(File& file, Class c, uint64_t bytes);
-  // Its memory goes with `going`, after the lock.
+  // Moves its memory to `going`, which is freed after the lock.
   using Going = std::vector<Slice>;
   void remove(Extents::iterator extent, Going& going);
   void remove_all(File& file, Going& going);
   void drop_if_idle(File& file);
-  // What is in a leaving slab of the next extents, a part of `left`, which becomes less.
+  // Looks at the next extents, at most `left`, and returns those in leaving slabs. Reduces `left`.
   std::vector<Fill> look_for_leaving(size_t& left);
   void replace(const Fill& old, Slice data, Going& going);
   bool make_room(uint64_t limit, Going& going);
   bool evict_one(Class from, Going& going);
   void trim_answered(Going& going);
-  uint64_t bytes_of(Class c) const;  // at most
+  uint64_t bytes_of(Class c) const;  // the limit of this class
   static uint64_t sharers(size_t files) { return std::clamp<uint64_t>(files, 1, kMostSharers); }
 
   mutable std::mutex mutex_;
   std::unordered_map<const Node*, std::unique_ptr<File>> files_;
   Room answered_, kept_;
-  std::list<Extent*> all_;          // in the order they were begun
-  Place look_next_{all_.end()};     // of all_: where looking for slabs that leave goes on
+  std::list<Extent*> all_;          // in order of begin()
+  Place look_next_{all_.end()};     // in all_: where the search for leaving slabs continues
   std::atomic<size_t> sharing_{0};  // files in kept_
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> limit_{0};

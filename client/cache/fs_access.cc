@@ -128,7 +128,7 @@ void CachingFilesystem::note_everybody(const NodeRef& directory, bool search, ui
 
 // RFC 8881 section 18.16.4 leaves it to the server who may open a file. Servers let users with only execute
 // permission open for reading, because they cannot see the purpose; the client can see that an open comes
-// from execve(2). Some servers also let a user write who had the file open for writing before the mode
+// from execve(2). Some servers also let a user write if that user opened the file for writing before the mode
 // changed.
 constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
 

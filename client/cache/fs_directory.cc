@@ -300,7 +300,7 @@ Task<Result<DirectoryPage>> CachingFilesystem::readdir(RequestContext ctx, OpenD
   } else {
     listing.seek(cookie);
   }
-  // An entry that does not fit must not be booked as known to the kernel.
+  // An entry that does not fit must not be recorded as known to the kernel.
   const auto fits = [&](const ListedEntry& e) {
     return page.entries.empty() || used + overhead + e.name.size() <= bytes;
   };

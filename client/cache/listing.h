@@ -33,7 +33,7 @@ struct Listing final : OpenDirectory {
   bool filled = false, plus = false, eof = false;
   NameBelief belief;
   uint64_t change = 0;       // the directory's change attribute when the listing began
-  nfs4::verifier4 verifier;  // goes with cookies other than 0
+  nfs4::verifier4 verifier;  // for cookies other than 0
   size_t delivered = 0;      // number of `entries` given to the front end
   uint64_t beyond = 0;       // cookie to continue from if no entry is usable and more follow; else 0
   std::set<uint64_t> begun;  // cookies from which this listing's READDIRs started since the last seek

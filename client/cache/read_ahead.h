@@ -63,9 +63,9 @@ class ReadPattern {
   // No READ was sent for `rest`, the last part of the range from next(). If no other read comes first, next()
   // returns it again, with what precedes it. (After a read, missed() takes care of that.)
   void put_back(const ReadRange& rest);
-  // The first bytes of a noted read were neither cached nor in flight. If next() had returned them, they were
-  // dropped, and perhaps also the bytes behind them. Then next() returns these again, after a pause that
-  // grows with each such miss.
+  // The first bytes of a read (given to note()) were neither cached nor in flight. If next() had returned
+  // them, they were dropped, and perhaps also the bytes behind them. Then next() returns these again, after a
+  // pause that grows with each such miss.
   void missed(uint64_t offset, uint64_t size);
 
  private:

@@ -40,7 +40,7 @@
 namespace nfsrdma::client {
 
 struct WaitingEntry {
-  ListedEntry entry;  // without its name, by which it is found
+  ListedEntry entry;  // without its name, which is its key
   NameBelief belief;
 };
 

@@ -167,7 +167,7 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   if (answer->status != 0) {
     co_await note(directory, answer->wcc.after, order, Cause::kAsked);
     Error error = failed(directory, answer->status, op);
-    // Section 3.3.13: a directory that is not empty may be reported either way.
+    // Section 3.3.13: for a directory that is not empty, servers return NOTEMPTY or EXIST.
     if (is_directory && answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
     if (leaves_doubt(error, false)) name_in_doubt(directory, name);
     co_return fail(std::move(error));

@@ -54,16 +54,16 @@ class Nfs3Filesystem final : public CachingFilesystem {
 
  private:
   // --- fs_attributes.cc ---
-  // As booked: with an st_ino that is unique in this mount.
+  // As stored in the attribute cache: with an st_ino that is unique in this mount.
   Attributes to_booked(const nfs3::FileAttributes& from);
   uint32_t export_of(const nfs3::FileAttributes& from);
-  // Books a reply's attributes. If it has none, they are fetched when they are next needed.
+  // Stores a reply's attributes in the cache. If it has none, they are fetched when they are next needed.
   Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
                   std::optional<uint64_t> before = {});
-  // Books our change of a file. If no other change lies between the cached attributes and `wcc`, it was ours
-  // alone.
+  // Stores the attributes after our change of a file. If no other change lies between the cached attributes
+  // and `wcc`, it was ours alone.
   Task<> note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order);
-  // Books our change of a directory.
+  // The same for our change of a directory.
   Task<NameBelief> note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order);
   // The directory's change attribute under which its names are known; 0: none.
   static uint64_t names_change(const NodeRef& directory);
@@ -72,7 +72,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Error failed(const NodeRef& node, uint32_t status, const char* op);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
-  // ACCESS; books its attributes for `cause`. `good`: the result of book().
+  // ACCESS; stores its attributes with `cause`. `good`: the result of book().
   Task<Result<uint32_t>> ask_access_for(RequestContext ctx, NodeRef node, Cause cause, bool* good);
 
   // --- fs_names.cc ---
@@ -81,10 +81,10 @@ class Nfs3Filesystem final : public CachingFilesystem {
                                   bool is_directory) override;
   Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                   NodeRef to_directory, std::string to) override;
-  // Books the reply to CREATE, MKDIR, SYMLINK or MKNOD.
+  // Stores what the reply to CREATE, MKDIR, SYMLINK or MKNOD contains, and returns the new entry.
   Task<Result<Entry>> created(RequestContext ctx, NodeRef directory, std::string name,
                               Result<nfs3::ObjectAnswer> answer, uint64_t order, const char* op, Cause cause);
-  // The Node of a reply's file handle; its attributes are booked, or fetched.
+  // The Node of a reply's file handle; its attributes are stored, or fetched.
   Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
                                Cause cause);
   // The caller of a change, with the flag that says that nobody waits for it any more.

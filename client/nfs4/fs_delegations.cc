@@ -249,8 +249,8 @@ void Nfs4Filesystem::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::state
       std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch()), begun));
 }
 
-// Waits until every OPEN that may have brought the delegation is answered and booked. Then the delegation is
-// known, or its reply was lost.
+// Waits until every OPEN that may have brought the delegation is answered and processed. Then the delegation
+// is known, or its reply was lost.
 Task<> Nfs4Filesystem::return_unknown(DelegationRef delegation, uint64_t begun) {
   while (!stopping_ && delegations_.being_asked_for(begun)) co_await Loop::current()->sleep(kLeastWait);
   Delegations::Found found = delegations_.find(delegation->fh, delegation->stateid);
@@ -297,7 +297,7 @@ std::optional<DelegationHolder::Known> Nfs4Filesystem::delegated_attributes(cons
   if (!node) return std::nullopt;
   Nfs4Node& n = nfs4_node(node);
   std::lock_guard lock(n.mutex);
-  // The attributes that came with the delegation may not be booked yet.
+  // The attributes that came with the delegation may not be in the cache yet.
   if (!delegation.change) return std::nullopt;
   Known answer{.size = n.attributes.get().size, .change = *delegation.change};
   if (!n.file) return answer;

@@ -128,7 +128,7 @@ Task<std::vector<std::string>> Nfs4Filesystem::find_exports() {
     places.pop_front();
     auto listing = list_directory(place.names, wanted);
     Result<Listed> listed = co_await std::move(listing);
-    // nfs-ganesha 6: see read_entries(). Each entry is asked for separately.
+    // nfs-ganesha 6: see read_entries(). Each entry gets its own request.
     const bool bare = !listed && listed.error().is_status(nfs4::NFS4ERR_WRONGSEC);
     if (bare) {
       auto once_more = list_directory(place.names, kBareAttributes);

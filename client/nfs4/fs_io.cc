@@ -124,7 +124,7 @@ Task<Result<CachingFilesystem::Written>> Nfs4Filesystem::write_on_server(NodeRef
       co_await apply(node, std::move(attributes->resok4.obj_attributes), order,
                      cause_of_own(node, order, asked), before);
     } else {
-      expire(node);  // the old size must not be reported, nor used for appending
+      expire(node);  // the old size must not be reported or used for appending
     }
     // The pieces of one extent got different verifiers. What the first verifier covered may be lost, so write
     // all again.

@@ -61,7 +61,7 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
     if (leaves_doubt(removed.error(), reply->maybe_executed_before)) name_in_doubt(directory, name);
     // The server executed it before it restarted and lost the reply.
     if (reply->maybe_executed_before && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return Result<>{};
-    // Section 18.25.4: a directory that is not empty may be reported either way.
+    // Section 18.25.4: for a directory that is not empty, servers return NOTEMPTY or EXIST.
     if (is_directory && removed.error().is_status(nfs4::NFS4ERR_EXIST)) removed.error().errnum = ENOTEMPTY;
     co_return fail(because_of_names(std::move(removed.error()), name));
   }

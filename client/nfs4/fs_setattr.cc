@@ -159,7 +159,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
                      change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
-      // The booked attributes are from before the WRITE.
+      // The cached attributes are from before the WRITE.
       {
         std::lock_guard lock(n.mutex);
         n.attributes.expire(nodes_.next_start());

@@ -34,7 +34,7 @@ std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRan
 // The bytes of `ranges` outside `held`, as unlocks. Lock types do not matter.
 std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held);
 
-// The state of the lock_owner4 `owner` under `state`; null: it never locked there.
+// The state of lock_owner4 `owner` under `state`. Null: it has none there.
 LockState* find_owner(OpenState& state, const std::string& owner);
 const LockState* find_owner(const OpenState& state, const std::string& owner);
 

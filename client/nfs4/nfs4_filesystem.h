@@ -82,7 +82,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
     before = *change;
     return reply->take<Res>();
   }
-  // The result of a lookup: the Node of `fh`, with the attributes `from` booked.
+  // The result of a lookup: the Node of `fh`, after its attributes `from` were stored in the cache.
   Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
@@ -103,7 +103,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // too few operations.
   void ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
   static Result<nfs4::GETATTR4res> take_directory_of_made(CompoundReply& reply);
-  // Books ACCESS of `node`, if its result comes next. `change`: the change attribute before it.
+  // Stores the ACCESS result of `node` in the cache, if it comes next. `change`: the change attribute before
+  // it.
   void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
                            uint64_t change);
   // book_own_change() with change_info4 and the attributes after it (an error: none).
@@ -153,7 +154,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
   // the OPEN was sent.
   DelegationRef take_delegation(FileState& file, const nfs4::OPEN4resok& opened,
                                 const rpc::CredentialPtr& credential, uint64_t epoch);
-  // The delegation's promise begins; the attributes of its reply were booked. `order`: of the OPEN. A null
+  // The delegation's promise begins, after its reply's attributes were stored. `order`: of the OPEN. A null
   // `delegation` does nothing.
   void begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order);
   // Nothing: an OPEN must be sent.
@@ -248,8 +249,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks, pr
                                              bool plus) override;
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
   nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
-  // Books the directory's GETATTR that precedes READDIR, and returns its change attribute. Sets the epoch of
-  // `belief`.
+  // Stores the attributes of the directory's GETATTR that precedes READDIR, and returns its change attribute.
+  // Sets the epoch of `belief`.
   Task<Result<uint64_t>> take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief);
   // Takes READDIR's entries; the READDIR started at `cookie`.
   Task<Result<>> take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,

@@ -70,7 +70,7 @@ TEST(CallbackGetattr, OfAWriteDelegation_IsAnsweredWithSizeAndChange) {
   EXPECT_EQ(ask(bitmap4::of({FATTR4_CHANGE})).attrmask, bitmap4::of({FATTR4_CHANGE}));
 }
 
-// The reply to the OPEN is not booked yet: the server must ask again.
+// The reply to the OPEN is not processed yet: the server must ask again.
 TEST(CallbackGetattr, OfWhatIsNotKnownYet_IsDelayed) {
   CallbackCaller caller;
   Holder holder(caller.delegations);

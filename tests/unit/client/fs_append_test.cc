@@ -204,7 +204,7 @@ TEST_P(AppendLoops, DirectWriteAfterATruncation_LeavesNoHole) {
   EXPECT_EQ(mount.close(file), 0);
 }
 
-// The WRITE's reply brings no size. The old size must not be used for appending, nor reported.
+// The WRITE's reply brings no size. The old size must not be used for appending, and must not be reported.
 TEST_P(AppendLoops, WriteWhoseAttributesCannotBeHad_CountsAsWritten) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
   // Under a delegation no GETATTR of the change attribute precedes the WRITE.

@@ -541,7 +541,7 @@ TEST_P(NamesLoops, RenameOfANameThatAnotherClientHasGivenToAnotherFile_LeadsToTh
 
 // --- listings ---
 
-// An entry that does not fit into the reply is not booked as known to the kernel.
+// An entry that does not fit into the reply is not recorded as known to the kernel.
 TEST_P(NamesLoops, EntriesOfAPage_FitIntoTheReply) {
   server->make_directory("/export/d");
   for (int i = 0; i < 300; ++i)

@@ -539,7 +539,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_ThatFailsInOnePart_SaysSoItse
   EXPECT_EQ(small.close(file), 0);
 }
 
-// --- how much may be under way ---
+// --- how much may be in flight ---
 
 // A lost or slow WRITE delays only callers that need its bytes.
 TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
