@@ -42,8 +42,8 @@ struct ContentState {
   // Files: the change attribute moved while we were writing, and other clients may have written, too. Then a
   // new lock drops the pages.
   bool mixed = false;
-  // Files: we wrote parts of pages, which the kernel does not keep (Linux 6.18 reads such a page when it is
-  // needed).
+  // Files: we wrote parts of pages. The kernel does not keep these pages (Linux 6.18 reads such a page when
+  // it is needed).
   bool partly = false;
 
   bool are_of(uint64_t other) const { return known && change == other; }
@@ -69,7 +69,7 @@ struct NamesState {
 // For a directory: how applications use it. This decides what is worth requesting.
 struct DirectoryUse {
   bool listing_unread = false;      // the listing that the last OPENDIR fetched was not read
-  bool entries_unasked = false;     // its opening fetched attributes of its files, and none was used since
+  bool entries_unasked = false;     // the last OPENDIR fetched attributes of its files; none was used since
   bool acl_asked = false;           // a request for its ACL is in progress
   uint8_t uncacheable_lookups = 0;  // lookups answered with zero TTL, because the ACL is not known
 };

@@ -301,7 +301,8 @@ void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
       if (extent.valid.test(page) && !extent.answered.test(page)) numbers_.wasted_bytes += kPageBytes;
       extent.valid.reset(page);
     }
-    // Also extents that are being filled: it is not known whether their READ saw the write.
+    // This removes also extents that are being filled, because their READ may bring data from before the
+    // write.
     if (extent.valid.none()) remove(here, going);
   }
   drop_if_idle(*file);

@@ -71,7 +71,7 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
   // Call once. Errors: Layer::kTransport, kReconnect, with the errno from the library's error text. If the
   // process is root, the library itself binds a port below 1024.
   Task<Result<>> connect(tcp::Endpoint server, Duration limit);
-  // Calls are sent in the order of these calls.
+  // RPC calls go out in the order of the calls of send().
   void send(RawCall& call);
   // Pending calls end with kLost; no hook is called afterwards.
   void close(const char* why);
