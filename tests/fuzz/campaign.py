@@ -18,8 +18,8 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-CORPUS = os.path.join(HERE, "corpus")
+import corpus
+
 LONGEST_BYTES = 4096  # people read kept inputs too
 
 
@@ -53,10 +53,12 @@ def run(program, log, budget, *argv):
 def fuzz(build, name, budget):
     program = os.path.join(build, "tests/fuzz", "fuzz_" + name)
     fresh, findings = os.path.join(build, "new", name), os.path.join(build, "findings")
-    merged, kept = os.path.join(build, "merged", name), os.path.join(CORPUS, name)
-    shutil.rmtree(merged, ignore_errors=True)
+    merged, kept = os.path.join(build, "merged", name), os.path.join(build, "kept", name)
+    for directory in (merged, kept):
+        shutil.rmtree(directory, ignore_errors=True)
     for directory in (fresh, findings, merged, kept):
         os.makedirs(directory, exist_ok=True)
+    corpus.unpack(name, kept)
     log = os.path.join(build, f"{name}.log")
     status, used = run(program, log, budget, "-print_final_stats=1", "-timeout=300", f"-max_len={LONGEST_BYTES}",
                        f"-artifact_prefix={findings}/{name}-", fresh, kept)
@@ -70,8 +72,8 @@ def fuzz(build, name, budget):
             shutil.copy(os.path.join(kept, source), merged)
         subprocess.run([program, "-merge=1", "-use_counters=0", merged, fresh], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=True)
-        for source in os.listdir(merged):
-            shutil.copy(os.path.join(merged, source), kept)
+        if set(os.listdir(merged)) != set(os.listdir(kept)):
+            corpus.pack(name, merged)
     return (f"| {name} | {time.strftime('%Y-%m-%d')} | {used:.0f} | {executed[-1] if executed else '?'} | "
             f"{covered[-1] if covered else '?'} | {'see build/fuzz/findings' if found else 'none'} |"), found
 
@@ -83,7 +85,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("targets", nargs="*")
     arguments = parser.parse_args()
-    names = arguments.targets or sorted(os.listdir(CORPUS))
+    names = arguments.targets or corpus.names()
     print("| target | date | CPU s | executions | edges | findings |\n|---|---|---|---|---|---|", flush=True)
     failed = False
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
