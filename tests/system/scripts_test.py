@@ -54,9 +54,9 @@ class ScriptCase(LeftoverCase):
         self.addCleanup(shutil.rmtree, self.tree)
         for folder in ("scripts", "bin", "build"):
             os.mkdir(os.path.join(self.tree, folder))
-        for name in ("lib.sh", "test", "demo", "profile"):
+        for name in ("lib.sh", "test", "demo", "profile", "gdb"):
             os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
-        for name in ("tests", "docs", "packaging", "README.md"):  # the sources that a test's world contains
+        for name in ("tests", "docs", "packaging", "README.md", "CONTRIBUTING.md"):  # the sources that a test's world contains
             os.symlink(os.path.join(ROOT, name), os.path.join(self.tree, name))
         for name in ("release", "profiled"):
             os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", name))
