@@ -87,8 +87,8 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
   s.attribute_misses = attribute_misses_;
   s.name_hits = name_hits_;
   s.name_misses = name_misses_;
-  s.dirty_bytes = dirty_bytes_;
-  s.uncommitted_bytes = unstable_bytes_;
+  s.dirty_bytes = written_.unanswered;
+  s.uncommitted_bytes = written_.uncommitted;
   s.refused_bytes = refused_bytes_;
   s.room_errors = room_errors_;
   const DataCache::Numbers data = table_.data().numbers();

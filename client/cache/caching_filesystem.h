@@ -28,7 +28,8 @@
 #include "client/cache/name_decision.h"
 #include "client/cache/read_pace.h"
 #include "client/cache/write_limits.h"
-#include "client/cache/write_turn.h"
+#include "client/cache/write_place.h"
+#include "client/cache/written_bytes.h"
 #include "client/filesystem.h"
 #include "client/options.h"
 #include "xdr/nfs4/file_ops.h"
@@ -92,10 +93,7 @@ class CachingFilesystem : public Filesystem {
     kAnswering,  // the kernel: the data may stay in a pipe
     kKeeping,    // the data cache: all of it goes to the destination
   };
-  struct Written {
-    nfs4::stable_how4 committed;
-    nfs4::verifier4 verifier;
-  };
+  using Written = client::Written;
   // Under which the pieces of one WRITE were not written together, until it fails.
   static constexpr int kMostVerifiers = 16;
 
@@ -399,50 +397,30 @@ class CachingFilesystem : public Filesystem {
                                          size_t size);
   Task<Result<ReadReply>> read_range(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      size_t size);
-  // WRITEs an extent of `writes` and moves it on.
-  Task<> write_extent(NodeRef node, CachedFileRef file, ExtentMap::iterator entry, nfs4::stable_how4 stable);
-  // The WRITE of an extent of `writes` is over; `before`: epoch() when it was sent.
-  void extent_answered(const NodeRef& node, const CachedFileRef& file, ExtentMap::iterator entry,
-                       uint64_t before, Result<Written> written);
-  // What the file has to be written, if that is one extent that might still grow: the caller sends it, to be
-  // stable. `user`: together with a small request of that user which must not overtake it.
-  static std::optional<ExtentMap::iterator> take_only_extent(CachedNode& n, CachedFile& file,
-                                                             const rpc::Credential* user = nullptr);
-  // The rest of these under the Node's mutex. `bytes` are given up; keeps the error for the next fsync or
-  // close.
-  void write_failed(CachedFile& file, Error error, uint64_t bytes, const char* verb);
+  // Access to the file's written data.
+  LockedWrites locked_writes(const CachedFileRef& file) { return LockedWrites(*file, written_); }
+  // Sends a WRITE for the extent and books the reply.
+  Task<> write_extent(NodeRef node, CachedFileRef file, FileWrites::Extent extent, nfs4::stable_how4 stable);
+  void send(const NodeRef& node, const CachedFileRef& file, const FileWrites::Sends& extents);
+  // The WRITE of the extent was answered; `sent_in`: epoch() when it was sent.
+  void extent_answered(const NodeRef& node, const CachedFileRef& file, FileWrites::Extent extent,
+                       uint64_t sent_in, Result<Written> written);
+  // FileWrites::take_only() for a COMPOUND with a request of `user`.
+  std::optional<FileWrites::Extent> take_only_extent(const CachedFileRef& file, const rpc::Credential& user);
+  // These two with the Node's mutex held. An error made the file lose `bytes` of written data. `verb` says
+  // what could not be done.
+  void note_refused(CachedFile& file, uint64_t bytes, const char* verb);
+  // [offset, end) was written: what is kept of the file there, or is being read, is old.
+  void note_written(CachedFile& file, uint64_t offset, uint64_t end);
   // A file in a line of the log: its inode, and its name from log_level=debug on, where one is known. The
   // Node's mutex is not taken.
   std::string called(Node& node, uint64_t ino) const;
   // The end of a line about it: how to find the name, unless the line has it.
   std::string how_to_find(Node& node, uint64_t ino) const;
   void cookies_go_in_a_circle(const NodeRef& node) const;
-  // The extent was answered: it is not dirty any more. As others_changed_too().
-  bool sent(CachedFile& file, const WriteExtent& extent);
-  // [offset, end) is written anew: what was written there before need not be kept for a COMMIT any more.
-  void supersede(CachedFile& file, uint64_t offset, uint64_t end);
-  // `serial`: of the turn that it comes from; none: it is the newest.
-  ExtentMap::iterator add_extent(CachedFile& file, WriteExtent extent,
-                                 std::optional<uint64_t> serial = std::nullopt);
-  // 0: the data continues a held extent and is in it. More: it would with so many bytes of `larger`.
-  std::optional<size_t> grow_held(CachedFile& file, const IoAccount& account, uint64_t offset,
-                                  const Slice& data, uint32_t wsize, BufferRef larger);
-  // Sends the held extent that was written at `offset` if it has grown by pieces that are not held for their
-  // size.
-  void send_held_unless_busy(const NodeRef& node, const CachedFileRef& file, uint64_t offset);
-  // The held extent has got so many bytes more.
-  void grown(CachedFile& file, WriteExtent& held, size_t bytes);
-
-  // Those of the held extents that `which` says yes to. What is written later has at least the serial that is
-  // returned.
-  template <class Which>
-  uint64_t send_held_if(const NodeRef& node, const CachedFileRef& file, const Which& which);
+  // Sends every held extent. Data that is written later has at least the serial that it returns.
   uint64_t send_held(const NodeRef& node, const CachedFileRef& file);
-  // What is held, as stable, if it may be all there will be of a small file; else it stays held.
-  void send_whole_file(const NodeRef& node, const CachedFileRef& file);
-  // A WRITE of the file was answered.
-  void send_held_until_answer(const NodeRef& node, const CachedFileRef& file);
-  // Takes a small write into a held extent; false when it is to be sent by itself.
+  // Holds the data, by itself or as part of a held extent. False: the caller sends it.
   bool gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account, uint64_t offset,
               const Slice& data);
   Task<Result<>> write_through(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
@@ -475,8 +453,8 @@ class CachingFilesystem : public Filesystem {
   // FILE_SYNC, whatever the server takes that for.
   Task<Result<>> write_stably(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                               Slice data);
-  // Into `writes`, once nothing that came before overlaps it.
-  Task<ExtentMap::iterator> enter(NodeRef node, WriteTurn& turn, WriteExtent extent);
+  // Waits for the earlier writes that overlap the extent, and admits it.
+  Task<FileWrites::Extent> enter(NodeRef node, WritePlace& place, WriteExtent extent);
   // Until no unanswered extent overlaps [offset, end).
   Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
   // Until everything written before the call is answered.
@@ -560,12 +538,11 @@ class CachingFilesystem : public Filesystem {
  private:
   CachedNodeTable& table_;
   const TimePoint created_ = Clock::now();
-  std::atomic<uint64_t> dirty_bytes_{0};     // held and sending, all files
-  std::atomic<uint64_t> unstable_bytes_{0};  // kept until COMMIT
-  std::atomic<uint64_t> roomless_bytes_{0};  // that wait for room
-  std::atomic<uint64_t> refused_bytes_{0};   // given up after an error
-  std::atomic<uint64_t> room_errors_{0};     // such errors for want of room
-  std::atomic<uint64_t> write_limit_{0};     // WriteLimits::buffers(); 0: not known
+  WrittenBytes written_;                    // of all files
+  std::atomic<uint64_t> waiting_bytes_{0};  // of writes that wait for room
+  std::atomic<uint64_t> refused_bytes_{0};  // given up after an error
+  std::atomic<uint64_t> room_errors_{0};    // ENOSPC and EDQUOT among those errors
+  std::atomic<uint64_t> write_limit_{0};    // WriteLimits::buffers(); 0: not known
   std::atomic<bool> committing_everything_{false};
   std::atomic<int64_t> short_until_{0};  // steady clock ticks; 0: memory was not refused
   std::atomic<bool> freeing_{false};     // free_memory() runs

@@ -47,14 +47,14 @@ Task<Result<uint64_t>> CachingFilesystem::direct_append_offset(RequestContext ct
   std::unique_lock lock(n.mutex);
   // One that overlaps is of a write(2) that nobody waits for any more: it is not this one's.
   while (DirectAppend::any_overlaps(all.parts, part)) {
-    co_await file->written.wait(lock);
+    co_await file->writes.changed().wait(lock);
     lock = std::unique_lock(n.mutex);
   }
   const bool first = all.parts.empty() && !all.belongs_to_done(part);
   all.parts.push_back(part);
   if (!first) {
     while (!all.shift) {
-      co_await file->written.wait(lock);
+      co_await file->writes.changed().wait(lock);
       lock = std::unique_lock(n.mutex);
     }
   } else {
@@ -72,7 +72,7 @@ Task<Result<uint64_t>> CachingFilesystem::direct_append_offset(RequestContext ct
       const Result<uint64_t> found = co_await std::move(asking);
       lock.lock();
       all.shift = found.map([&](uint64_t at) { return static_cast<int64_t>(at - believed); });
-      file->written.notify_all();
+      file->writes.changed().notify_all();
     }
   }
   if (!*all.shift) co_return fail(all.shift->error());
@@ -100,7 +100,7 @@ Task<Result<>> CachingFilesystem::write_at_end(RequestContext ctx, OpenFileRef o
     if (direct) std::erase(file->direct_append.parts, part);
     if (direct && written) file->direct_append.done.push_back(part);
     if (written) note_kernel_end(cached_node(node), part.end);
-    if (direct) file->written.notify_all();
+    if (direct) file->writes.changed().notify_all();
   }
   if (end && *end != offset) invalidate_data(node);  // the kernel has it where it said
   co_return written;

@@ -159,7 +159,7 @@ Task<Result<ReadReply>> CachingFilesystem::read(RequestContext ctx, OpenFileRef 
     uint64_t end_on_its_way = 0;
     {
       std::lock_guard lock(cached_node(handle.node).mutex);
-      end_on_its_way = handle.cached->writes.end_offset();
+      end_on_its_way = handle.cached->writes.unanswered_end();
     }
     Result<ReadReply> reply = fail(Error{});
     if (turn) {
@@ -204,7 +204,7 @@ Task<Result<>> CachingFilesystem::write_at(RequestContext ctx, OpenFileRef open,
     std::lock_guard lock(cached_node(node).mutex);
     if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents.partly = true;
     // After an error the application is told at once, until it has seen the first one.
-    through = through || file->write_errors != handle.errors_seen;
+    through = through || file->writes.errors() != handle.errors_seen;
   }
   const uint64_t end = offset + data.size();
   Result<> written;
@@ -227,26 +227,19 @@ Task<Result<>> CachingFilesystem::write_through(OpenFileRef open, IoAccount acco
   CachedOpen& handle = cached_open(open);
   const NodeRef node = handle.node;
   const CachedFileRef file = handle.cached;
-  // In its turn with every other write of these bytes, also one whose caller has not waited for its answer.
+  // It waits for every earlier write of these bytes, also for one whose program stopped waiting.
   WriteExtent extent;
   extent.offset = offset;
   extent.data = data;
   extent.account = account;
-  WriteTurn turn(file, offset, offset + data.size());
-  auto entering = enter(node, turn, std::move(extent));
-  const ExtentMap::iterator entry = co_await std::move(entering);
-  turn.end();
+  WritePlace place(file, offset, offset + data.size());
+  auto entering = enter(node, place, std::move(extent));
+  const FileWrites::Extent entered = co_await std::move(entering);
+  place.leave();
   Result<> written = co_await write_stably(node, file, std::move(account), offset, std::move(data));
   if (!written) invalidate_data(node);
-  ExtentMap finished;  // its memory goes after the lock
-  std::unique_lock lock(cached_node(node).mutex);
-  const bool foreign = sent(*file, entry->second);
-  finished.take(file->writes, entry);
-  const bool held = !file->held.empty();
-  file->written.notify_all();
-  lock.unlock();
-  if (held) send_held_until_answer(node, file);
-  if (foreign) Loop::current()->spawn(kernel_.drop_counted(node));
+  // The caller reports an error, no later fsync(2). Either way the extent is done.
+  extent_answered(node, file, entered, 0, Written{nfs4::FILE_SYNC4, {}});
   co_return written;
 }
 

@@ -5,7 +5,7 @@
 // change attribute behind it. If that equals the one known before the READ was sent, nothing changed the file
 // in between, and the data has the version of the kernel's pages (ContentState::change). Whatever makes those
 // pages old drops the file's cached data (book(), invalidate_data(), a lock that validates). Our own writes
-// remove what they overlap before they are answered (supersede()). A server restart drops all cached data.
+// remove what they overlap before they are answered (note_written()). A server restart drops all cached data.
 // Data that was not confirmed for acregmax is not used.
 //
 // Application reads have priority. Read-ahead leaves half of the slots free, and over RDMA half of the
@@ -56,7 +56,7 @@ void CachingFilesystem::give_memory_back() {
   // Half of the registrable memory: requests in flight need the rest.
   const uint64_t wanted = keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
-  const bool writes_nothing = dirty_bytes_ + unstable_bytes_ == 0;
+  const bool writes_nothing = written_.unanswered + written_.uncommitted == 0;
   if (writes_nothing) write_limit_ = 0;
   if (keeps_nothing && writes_nothing && buffers_.idle_bytes() == 0) return;
   const uint64_t available = options_.memory().available;
@@ -132,7 +132,7 @@ bool CachingFilesystem::send_ahead(const OpenFileRef& open, const IoAccount& acc
   {
     std::lock_guard lock(n.mutex);
     // While we write the file, each of our WRITEs changes it under the READ.
-    if (!n.contents.known || n.kernel.dropping() || !handle.cached->writes.empty()) return false;
+    if (!n.contents.known || n.kernel.dropping() || handle.cached->writing()) return false;
     if (handle.outdated_change == n.contents.change) return false;
     ahead.change = n.contents.change;
     auto fill = table_.data().begin(n, range.offset, range.size, buffers_);
@@ -224,7 +224,7 @@ void CachingFilesystem::keep_read_with_open(CachedOpen& handle, const ReadPiece&
   CachedNode& n = cached_node(handle.node);
   note_server_epoch(epoch_before);
   std::lock_guard lock(n.mutex);
-  if (!n.pages_are_of(change) || piece.change != change || !handle.cached->writes.empty() ||
+  if (!n.pages_are_of(change) || piece.change != change || handle.cached->writing() ||
       epoch() != epoch_before || n.data_touched != touched_before)
     return;
   // The file is empty: older cached data is invalid, whatever the change attribute says.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldExtents: which of a file's `writes` are held, so that their neighbours may join them (write_extents.h).
+// HeldExtents: the extents of a file that are not sent yet because data written next to them may join them
+// (file_writes.h).
 //
-// Several, for as many places of a file may be appended to in turn: writers of logs, of parts, of an index
-// and its data. The one written last is the last. Pointers into CachedFile::writes; guarded by the Node's
-// mutex.
+// There are several because a program may append to several places of a file in turn: logs of several
+// writers, parts of a download, an index and its data. The order is that of the latest write, oldest first.
+// It holds pointers into FileWrites' map of extents and belongs to that FileWrites.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +19,17 @@ namespace nfsrdma::client {
 
 class HeldExtents {
  public:
-  static constexpr size_t kMost = 4;
+  static constexpr size_t kMax = 4;
 
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
-  bool full() const { return size_ == kMost; }
+  bool full() const { return size_ == kMax; }
   WriteExtent* const* begin() const { return all_.data(); }
   WriteExtent* const* end() const { return all_.data() + size_; }
   WriteExtent& oldest() const { return *all_.front(); }
 
   bool holds(const WriteExtent& extent) const { return std::find(begin(), end(), &extent) != end(); }
-  // What is written at `offset` lies in it, or else begins where it ends.
+  // The extent that contains `offset`, or else the one that ends there; null if there is none.
   WriteExtent* continued_at(uint64_t offset) const {
     WriteExtent* ends_there = nullptr;
     for (WriteExtent* extent : *this) {
@@ -42,14 +43,14 @@ class HeldExtents {
     NFSRDMA_CHECK(!full());
     all_[size_++] = &extent;
   }
-  // It has grown.
+  // `extent` was written to: it is the newest now.
   void touch(WriteExtent& extent) {
     WriteExtent** const last = all_.data() + size_;
     WriteExtent** const at = std::find(all_.data(), last, &extent);
     std::rotate(at, at + 1, last);
   }
-  // Those that `which` says yes to are not held any more. It is asked of the oldest first, and may ask which
-  // that is.
+  // Removes and returns the extents for which `which` returns true. `which` sees the oldest first and may
+  // call full() and oldest().
   template <class Which>
   HeldExtents take_if(Which which) {
     HeldExtents taken;
@@ -66,7 +67,7 @@ class HeldExtents {
   }
 
  private:
-  std::array<WriteExtent*, kMost> all_{};
+  std::array<WriteExtent*, kMax> all_{};
   size_t size_ = 0;
 };
 

@@ -24,7 +24,7 @@ ExtentMap::iterator ExtentMap::insert(WriteExtent extent) {
   return map_.emplace(offset, std::move(extent)).first;
 }
 
-uint64_t ExtentMap::punch(uint64_t offset, uint64_t end) {
+uint64_t ExtentMap::cut_out(uint64_t offset, uint64_t end) {
   uint64_t removed = 0;
   for (iterator it = overlapping(offset, end); it != map_.end() && it->first < end;) {
     WriteExtent whole = std::move(it->second);

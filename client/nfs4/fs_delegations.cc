@@ -107,7 +107,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
         delegations_.used(delegation);
         delegations_.count_local_open();
         reply.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags),
-                                                file->write_errors);
+                                                file->writes.errors());
         co_return reply;
       }
     }
@@ -304,7 +304,7 @@ std::optional<DelegationHolder::Known> Nfs4Filesystem::delegated_attributes(cons
   answer.size = std::max(answer.size, n.file->written_end(epoch()));
   // Section 10.4.3: "The client will create a value greater than c that will be used for communicating that
   // modified data is held at the client."
-  if (!n.file->writes.empty()) ++answer.change;
+  if (n.file->writing()) ++answer.change;
   return answer;
 }
 

@@ -113,7 +113,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
                                                                            std::shared_ptr<FileState> file,
                                                                            nfs4::SETATTR4args args) {
   Nfs4Node& n = nfs4_node(node);
-  const auto taken = take_only_extent(n, *file, ctx.credential.get());
+  const auto taken = take_only_extent(file, *ctx.credential);
   if (!taken) co_return std::nullopt;
   const WriteExtent& extent = (*taken)->second;
   const nfs4::nfs_fh4 fh = n.fh();

@@ -48,7 +48,7 @@ std::string append_in_turn(TestMount& mount, const client::OpenFileRef& file, si
 
 TEST_P(GatherLoops, AppendsToSeveralPlacesInTurn_EachGoTogether) {
   const auto file = mount.create("file");
-  const std::string expected = append_in_turn(mount, file, client::HeldExtents::kMost);
+  const std::string expected = append_in_turn(mount, file, client::HeldExtents::kMax);
   EXPECT_EQ(mount.close(file), 0);
   EXPECT_EQ(server->read_file("/export/file"), expected);
   EXPECT_LE(mount.requests("WRITE"), 64u) << "of 256; some may have been held for long enough";
@@ -56,7 +56,7 @@ TEST_P(GatherLoops, AppendsToSeveralPlacesInTurn_EachGoTogether) {
 
 TEST_P(GatherLoops, AppendsToMorePlacesThanAreHeld_ArriveWhole) {
   const auto file = mount.create("file");
-  const std::string expected = append_in_turn(mount, file, client::HeldExtents::kMost + 2);
+  const std::string expected = append_in_turn(mount, file, client::HeldExtents::kMax + 2);
   EXPECT_EQ(mount.close(file), 0);
   EXPECT_EQ(server->read_file("/export/file"), expected);
 }
@@ -65,15 +65,15 @@ TEST_P(GatherLoops, AppendsToMorePlacesThanAreHeld_ArriveWhole) {
 TEST_P(GatherLoops, SeveralHeldPlaces_AreThereForWhoeverReads) {
   constexpr uint64_t kApart = 100'000;
   const auto file = mount.create("file");
-  for (uint64_t place = 0; place < client::HeldExtents::kMost; ++place)
+  for (uint64_t place = 0; place < client::HeldExtents::kMax; ++place)
     ASSERT_EQ(mount.write(file, place * kApart, "place " + std::to_string(place)), 0);
-  for (uint64_t place = 0; place < client::HeldExtents::kMost; ++place)
+  for (uint64_t place = 0; place < client::HeldExtents::kMax; ++place)
     EXPECT_EQ(mount.read(file, place * kApart, 7).value_or("error"), "place " + std::to_string(place));
-  for (uint64_t place = 0; place < client::HeldExtents::kMost; ++place)
+  for (uint64_t place = 0; place < client::HeldExtents::kMax; ++place)
     ASSERT_EQ(mount.write(file, place * kApart, "PLACE"), 0);
   EXPECT_EQ(mount.fsync(file), 0);
   EXPECT_FALSE(server->stat("/export/file")->unstable);
-  for (uint64_t place = 0; place < client::HeldExtents::kMost; ++place)
+  for (uint64_t place = 0; place < client::HeldExtents::kMax; ++place)
     EXPECT_EQ(server->read_file("/export/file").value_or("").substr(place * kApart, 7),
               "PLACE " + std::to_string(place));
   EXPECT_EQ(mount.close(file), 0);

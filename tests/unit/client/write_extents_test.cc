@@ -44,7 +44,7 @@ uint64_t count(const Model& m, uint64_t offset, uint64_t end) {
                                              [](uint8_t b) { return b != 0; }));
 }
 
-RC_GTEST_PROP(ExtentMap, PunchAndInsert_AgreeWithBytes, ()) {
+RC_GTEST_PROP(ExtentMap, CutOutAndInsert_AgreeWithBytes, ()) {
   BufferPool pool;
   {
     ExtentMap map;
@@ -54,7 +54,7 @@ RC_GTEST_PROP(ExtentMap, PunchAndInsert_AgreeWithBytes, ()) {
       const uint64_t offset = *rc::gen::inRange<uint64_t>(0, kSpace);
       const uint64_t end = *rc::gen::inRange<uint64_t>(offset, kSpace + 1);
       RC_ASSERT(map.overlaps(offset, end) == (count(model, offset, end) != 0));
-      RC_ASSERT(map.punch(offset, end) == count(model, offset, end));
+      RC_ASSERT(map.cut_out(offset, end) == count(model, offset, end));
       std::fill(model.begin() + static_cast<std::ptrdiff_t>(offset),
                 model.begin() + static_cast<std::ptrdiff_t>(end), uint8_t{0});
       if (offset < end && *rc::gen::arbitrary<bool>()) {
@@ -86,7 +86,7 @@ TEST(ExtentMap, EmptyRange_OverlapsNothing) {
   ExtentMap map;
   map.insert(extent_of(pool, 0, 10, 1));
   EXPECT_FALSE(map.overlaps(5, 5));
-  EXPECT_EQ(map.punch(5, 5), 0u);
+  EXPECT_EQ(map.cut_out(5, 5), 0u);
   EXPECT_FALSE(map.overlaps(10, 20));
 }
 
