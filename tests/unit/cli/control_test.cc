@@ -17,6 +17,7 @@
 #include "cli/control_path.h"
 #include "cli/control_server.h"
 #include "tests/unit/cli/temp_directory.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -105,7 +106,8 @@ class ControlServerTest : public testing::Test {
 
   // Waits until the loop has noticed closed connections.
   void wait_for_connections(size_t wanted) {
-    while (on_loop([this] { return server_->connections(); }) != wanted) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(
+        test::eventually([&] { return on_loop([this] { return server_->connections(); }) == wanted; }));
   }
 
   TempDirectory temp_;
@@ -187,7 +189,7 @@ TEST_F(ControlServerTest, LateReply_IsDelivered) {
   start(20ms);  // shorter than the handler takes: the limit applies to I/O, not to the handler
   auto c = client();
   ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
-  while (on_loop([this] { return waiting_.empty(); })) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(test::eventually([this] { return on_loop([this] { return !waiting_.empty(); }); }));
   EXPECT_FALSE(c->receive(deadline_in(50ms)));
   on_loop([this] { waiting_[0](said("now")); });
   const auto answer = c->receive(deadline_in(10s));
@@ -243,7 +245,7 @@ TEST_F(ControlServerTest, ToolThatGivesUp_FreesItsPlace) {
   for (size_t i = 0; i < 2 * ControlServer::kMaxConnections; ++i) {
     auto c = client();
     ASSERT_TRUE(c->send({{"command", "later"}}, deadline_in(10s)));
-    while (on_loop([this] { return waiting_.size(); }) <= i) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(test::eventually([&] { return on_loop([this] { return waiting_.size(); }) > i; }));
     c = refuse(ToolExit::kFailed, "");  // closes the connection
     wait_for_connections(0);
   }

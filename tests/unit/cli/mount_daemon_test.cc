@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <thread>
 
 #include "tests/unit/cli/temp_directory.h"
+#include "tests/unit/transport/support/eventually.h"
 #include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {
@@ -122,7 +122,7 @@ TEST_F(FailingMount, SilentServer_IsGivenUpWhenRetryIsOver) {
 TEST_F(FailingMount, Signal_EndsTheTrying) {
   plan_.options.retry = 24h;
   start();
-  while (attempts() == 0) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(test::eventually([this] { return attempts() != 0; }));
   kill(child_, SIGTERM);
   EXPECT_EQ(finish(), 8);
   EXPECT_EQ(text("stderr"), "prog: 127.0.0.1:/e: mount: interrupted; " + advice());

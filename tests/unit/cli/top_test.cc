@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <thread>
 
 #include "cli/top/mount_watcher.h"
 #include "cli/top/top_view.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::cli::top {
 namespace {
@@ -285,7 +285,7 @@ TEST(MountWatcher, SilentDaemon_DelaysNobody) {
   watcher.wait(10s);
   EXPECT_FALSE(watcher.views()[1].since_mount);
   answer->set_value();
-  while (!watcher.views()[0].known) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(test::eventually([&] { return watcher.views()[0].known; }));
   EXPECT_EQ(watcher.views()[0].problem, "");
 }
 

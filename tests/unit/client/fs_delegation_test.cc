@@ -3,6 +3,7 @@
 // 10.5, 18.6, 18.16, 20.2).
 #include "tests/unit/client/support/captured_log.h"
 #include "tests/unit/client/support/delegation_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -330,8 +331,7 @@ TEST_P(DelegationLoops, RecallOfWhatIsOpen_DropsTheKernelsPagesBeforeAndBehindTh
   EXPECT_EQ(mount->front_end.data(node), 1u);
   server->faults().release(rule);
   EXPECT_TRUE(returned());
-  for (int i = 0; i < 5000 && mount->front_end.data(node) < 2; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(eventually([&] { return mount->front_end.data(node) >= 2; }));
   EXPECT_EQ(mount->front_end.data(node), 2u);
   EXPECT_EQ(mount->close(file), 0);
 }
@@ -530,8 +530,7 @@ TEST_P(DelegationLoops, LockWhileTheReturnIsHeldUp_IsGivenBesideTheLocalOnes) {
   mount->front_end.hold_drops(true);
   const auto node = mount->node("file");
   EXPECT_EQ(server->recall("/export/file"), 1u);
-  for (int i = 0; i < 5000 && mount->front_end.data(node) < 1; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(eventually([&] { return mount->front_end.data(node) >= 1; }));
   ASSERT_EQ(mount->front_end.data(node), 1u) << "it is being returned";
   EXPECT_EQ(mount->lock(file, LockType::kWrite, 5, 5, 2), EAGAIN);
   EXPECT_EQ(mount->lock(file, LockType::kWrite, 20, 29, 1), 0);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/unit/client/support/situations.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -220,8 +221,7 @@ TEST(HostileTiming, SoftMount_SaysWhenItsPatienceIsOver) {
   const auto rule = server->faults().add(on::request_with(OP_CREATE).always(), fault::Stall{});
   auto made = mount.start(mount.fs().mkdir(mount.user(), mount.root(), "d", 0755));
   ASSERT_TRUE(server->faults().wait_fired(rule));
-  const TimePoint end = Clock::now() + 20s;
-  while (!mount.fs().soft_timed_out() && Clock::now() < end) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(eventually([&] { return mount.fs().soft_timed_out(); }));
   EXPECT_TRUE(mount.fs().soft_timed_out());
   EXPECT_FALSE(mount.fs().responding());
   server->faults().clear();

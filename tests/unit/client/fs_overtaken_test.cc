@@ -5,9 +5,9 @@
 // A WRITE over RDMA waits in the server for its data, so later requests overtake it. Replies on several
 // connections have no order. Change attributes show which reply is older only if they grow (RFC 8881 section
 // 5.8.1.4) and move with each change.
-#include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -45,8 +45,7 @@ class Overtaken : public testing::TestWithParam<std::tuple<ChangeTold, unsigned>
   }
   void let_it_be_executed() {
     server->faults().release(writing);
-    while (mount->fs().statistics().cache.dirty_bytes > 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(eventually([this] { return mount->fs().statistics().cache.dirty_bytes == 0; }));
   }
 
   std::unique_ptr<filer::Server> server = start_filer();

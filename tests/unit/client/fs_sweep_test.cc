@@ -3,6 +3,7 @@
 // Here attributes do not expire by the clock: a rename of the file, or the removal of another of its names,
 // expires them.
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -283,7 +284,7 @@ TEST_P(SweepNames, ALookup_DoesNotWaitForAReaddir) {
   const auto stall = server->faults().add(on::reply_to(OP_READDIR), filer::fault::Stall{});
   look_up(0, 3);
   auto waits = mount->start(mount->fs().lookup(mount->user(), d, "f3"));
-  while (server->faults().fired(stall) == 0) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(eventually([&] { return server->faults().fired(stall) != 0; }));
   EXPECT_EQ(size_of("f9"), 9u);
   server->faults().release(stall);
   EXPECT_EQ(waits.get()->attributes.size, 3u);

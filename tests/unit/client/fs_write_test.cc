@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -81,8 +82,7 @@ TEST_P(WriteLoops, AnsweredAfterAnotherNameWasRemoved_DoesNotBringTheOldLinkCoun
   ASSERT_TRUE(server->faults().wait_fired(rule));
   EXPECT_EQ(mount.unlink("other"), 0);
   server->faults().release(rule);
-  while (mount.fs().statistics().cache.dirty_bytes > 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(eventually([&] { return mount.fs().statistics().cache.dirty_bytes == 0; }));
   EXPECT_EQ(mount.stat("file")->nlink, 1u);
   EXPECT_EQ(mount.close(file), 0);
 }
@@ -110,8 +110,7 @@ TEST_P(WriteLoops, Fsync_CommitsWhatWasWritten_NotTheWholeFile) {
   TestMount other(*server);
   const auto theirs = other.open("file", O_RDWR);
   ASSERT_EQ(other.write(theirs, 0, std::string(100'000, 'y')), 0);
-  while (other.fs().statistics().cache.dirty_bytes > 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(eventually([&] { return other.fs().statistics().cache.dirty_bytes == 0; }));
   ASSERT_EQ(mount.write(file, 150'000, std::string(100'000, 'z')), 0);
   EXPECT_EQ(mount.fsync(file), 0);
   EXPECT_TRUE(server->stat("/export/file")->unstable);

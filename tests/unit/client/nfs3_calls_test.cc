@@ -7,6 +7,7 @@
 
 #include "client/nfs3/one_call.h"
 #include "client/nfs3/procedures.h"
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/peer.h"
 #include "tests/unit/transport/support/run_on.h"
 
@@ -68,8 +69,7 @@ class Calls {
   }
   ~Calls() {
     run_on(*loop_, clients_[0]->close());
-    const auto end = Clock::now() + kPatience;
-    while (loop_->live_tasks() != 0 && Clock::now() < end) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(eventually([this] { return loop_->live_tasks() == 0; }));
     EXPECT_EQ(loop_->live_tasks(), 0u) << "close() left a coroutine";
   }
   Result<> try_start() { return run_on(*loop_, clients_[0]->start()); }
@@ -241,8 +241,7 @@ TEST(Nfs3Calls, Closing_EndsWhatWaits) {
     Calls calls(peer.port());
     calls.start();
     waiting = calls.getattr();
-    const auto end = Clock::now() + kPatience;
-    while (calls.status().calls == 0 && Clock::now() < end) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(eventually([&] { return calls.status().calls != 0; }));
   }
   const auto answer = waiting.get();
   ASSERT_FALSE(answer);

@@ -2,9 +2,8 @@
 // One peer uses too much: connections, memory, clients, sessions. Other clients are still served.
 #include "filer/net/crowd.h"
 
-#include <thread>
-
 #include "tests/unit/filer/raw_client.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::filer::test {
 namespace {
@@ -180,7 +179,7 @@ TEST(Connections, WhoTakesNoReplies_Ends) {
   const nfs_fh4 file = client.handle_of("/export/f");
   for (unsigned i = 0; i < 100; ++i)
     client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, 512u << 10}));
-  for (int i = 0; i < 4000 && server->connections() != 1; ++i) std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_TRUE(test::eventually([&] { return server->connections() == 1; }));
   EXPECT_EQ(server->connections(), 1u);
   EXPECT_EQ(other.run({}).status, NFS4_OK);
 }
@@ -204,8 +203,7 @@ TEST(Connections, TogetherHoldNoMoreThanTheyMay) {
       client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, 512u << 10}));
     EXPECT_EQ(honest.read("/export/f", {}, 0, 1000), std::string(1000, 'x'));
   }
-  for (int i = 0; i < 4000 && server->connections() > kConnections - 2; ++i)
-    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_TRUE(test::eventually([&] { return server->connections() <= kConnections - 2; }));
   EXPECT_LE(server->connections(), kConnections - 2) << "some of his have gone";
   EXPECT_EQ(honest.run({}).status, NFS4_OK) << "over the same connection";
 }

@@ -6,9 +6,9 @@
 
 #include <iterator>
 #include <map>
-#include <thread>
 
 #include "tests/unit/filer/host_fixture.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::filer::test {
 namespace {
@@ -52,8 +52,7 @@ TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
   for (const char* name : {"f", "d", "asked for"}) fs::remove(inside() + "/" + name);
   EXPECT_EQ(put(handle), NFS4ERR_STALE);
   for (const std::string& path : deleted()) EXPECT_FALSE(path.ends_with("asked for (deleted)"));
-  for (int i = 0; i < 100 && !deleted().empty(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // without any request from a client
+  EXPECT_TRUE(test::eventually([&] { return deleted().empty(); }));  // without any request from a client
   EXPECT_EQ(deleted(), std::vector<std::string>{});
 }
 
