@@ -179,7 +179,7 @@ TEST(Connections, WhoTakesNoReplies_Ends) {
   const nfs_fh4 file = client.handle_of("/export/f");
   for (unsigned i = 0; i < 100; ++i)
     client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, 512u << 10}));
-  EXPECT_TRUE(test::eventually([&] { return server->connections() == 1; }));
+  EXPECT_TRUE(nfsrdma::test::eventually([&] { return server->connections() == 1; }));
   EXPECT_EQ(server->connections(), 1u);
   EXPECT_EQ(other.run({}).status, NFS4_OK);
 }
@@ -203,7 +203,7 @@ TEST(Connections, TogetherHoldNoMoreThanTheyMay) {
       client.send(ops(client.next_sequence(0, false), PUTFH4args{file}, READ4args{{}, 0, 512u << 10}));
     EXPECT_EQ(honest.read("/export/f", {}, 0, 1000), std::string(1000, 'x'));
   }
-  EXPECT_TRUE(test::eventually([&] { return server->connections() <= kConnections - 2; }));
+  EXPECT_TRUE(nfsrdma::test::eventually([&] { return server->connections() <= kConnections - 2; }));
   EXPECT_LE(server->connections(), kConnections - 2) << "some of his have gone";
   EXPECT_EQ(honest.run({}).status, NFS4_OK) << "over the same connection";
 }

@@ -52,7 +52,8 @@ TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
   for (const char* name : {"f", "d", "asked for"}) fs::remove(inside() + "/" + name);
   EXPECT_EQ(put(handle), NFS4ERR_STALE);
   for (const std::string& path : deleted()) EXPECT_FALSE(path.ends_with("asked for (deleted)"));
-  EXPECT_TRUE(test::eventually([&] { return deleted().empty(); }));  // without any request from a client
+  EXPECT_TRUE(
+      nfsrdma::test::eventually([&] { return deleted().empty(); }));  // without any request from a client
   EXPECT_EQ(deleted(), std::vector<std::string>{});
 }
 
