@@ -10,6 +10,9 @@
 // In the frame of the write's coroutine. Any loop.
 #pragma once
 
+#include <cstdint>
+#include <utility>
+
 #include "client/cache/cached_file.h"
 
 namespace nfsrdma::client {
