@@ -17,7 +17,6 @@ struct Release {
   void operator()(libmnt_table* table) const { mnt_unref_table(table); }
   void operator()(libmnt_cache* cache) const { mnt_unref_cache(cache); }
   void operator()(libmnt_update* update) const { mnt_free_update(update); }
-  void operator()(libmnt_lock* lock) const { mnt_free_lock(lock); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Release>;
@@ -28,10 +27,8 @@ int change_table(libmnt_fs* fs, const char* mount_point) {
   if (!update) return -ENOMEM;
   const int ready = mnt_update_set_fs(update.get(), 0, mount_point, fs);
   if (ready != 0) return ready > 0 ? 0 : ready;  // 1: nothing to do
-  const Owned<libmnt_lock> lock(mnt_new_lock(mnt_update_get_filename(update.get()), 0));
-  if (!lock) return -ENOMEM;
-  mnt_lock_block_signals(lock.get(), 1);
-  return mnt_update_table(update.get(), lock.get());
+  // libmount makes and frees the lock: 2.41 frees a caller's lock together with the update.
+  return mnt_update_table(update.get(), nullptr);
 }
 
 }  // namespace
