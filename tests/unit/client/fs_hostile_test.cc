@@ -21,7 +21,8 @@ class Hostile : public testing::TestWithParam<Situation> {
   // because it never learnt of them.
   std::unique_ptr<TestMount> mount(filer::Server& server) {
     auto m = std::make_unique<TestMount>(server, TestMount::Settings{.options = [](client::ClientOptions& o) {
-                                           o.timeo = 100ms;
+                                           // Lost replies cost this time; a busy machine needs less.
+                                           o.timeo = 500ms;
                                            o.retrans = 0;
                                            o.acdirmin = o.acdirmax = std::chrono::seconds(0);
                                          }});
@@ -235,7 +236,7 @@ TEST(HostileTiming, SoftMount_SaysWhenItsPatienceIsOver) {
 TEST(HostileMix, AnythingDamaged_LeavesTheMountUsable) {
   auto server = start_filer();
   TestMount mount(*server, {.loops = 4, .options = [](client::ClientOptions& o) {
-                              o.timeo = 100ms;
+                              o.timeo = 500ms;
                               o.retrans = 0;
                             }});
   mount.expect_leftovers();
