@@ -14,12 +14,12 @@
 #include <variant>
 #include <vector>
 
-#include "cli/helper_args.h"
-#include "cli/mount_command.h"
-#include "cli/mount_table.h"
-#include "cli/probe.h"
-#include "cli/tool_args.h"
-#include "cli/tool_commands.h"
+#include "cli/mount/helper_args.h"
+#include "cli/mount/mount_command.h"
+#include "cli/mount/mount_table.h"
+#include "cli/server/probe.h"
+#include "cli/tool/tool_args.h"
+#include "cli/tool/tool_commands.h"
 #include "cli/top/top_command.h"
 
 namespace nfsrdma::cli {

@@ -9,25 +9,25 @@ using namespace nfs4;
 
 // One call, from its arrival until its reply is sent.
 struct Dispatcher::Exchange {
-  LinkPtr link;
+  links::LinkPtr link;
   ByteVector message;
   rpc::call_header header;
   size_t arguments = 0;  // offset of the procedure's arguments
-  Principal who;
+  tree::Principal who;
   std::vector<nfs_opnum4> ops;  // filled only while fault rules exist
   uint64_t boot = 0;
 
   FaultEvent::Kind phase = FaultEvent::Kind::kRequest;
   std::vector<FaultPlan::Fired> actions;  // of the current phase
   size_t next_action = 0;
-  CompoundOrders orders;
+  nfs::CompoundOrders orders;
   bool patient = true;  // waits for a delegation that conflicts; false: gets NFS4ERR_DELAY
   bool timed = false;   // the time limit for that wait is running
   FaultPlan::RuleId stop_rule = 0;
-  std::unique_ptr<CompoundRun> run;
+  std::unique_ptr<nfs::CompoundRun> run;
 
   ByteVector reply;
-  BulkPlaces items;  // positions of READ's data in `reply`
+  links::BulkPlaces items;  // positions of READ's data in `reply`
   std::vector<ByteVector> before;
   std::vector<ByteVector> after;
   std::vector<ByteVector> raw_before;
@@ -39,8 +39,8 @@ struct Dispatcher::Exchange {
 namespace {
 
 // The principal that the server uses for this credential (RFC 5531 appendix A). nullopt: answer AUTH_ERROR.
-std::optional<Principal> principal_of(const rpc::opaque_auth& cred, bool squash_root) {
-  Principal who;
+std::optional<tree::Principal> principal_of(const rpc::opaque_auth& cred, bool squash_root) {
+  tree::Principal who;
   who.flavor = cred.flavor;
   if (cred.flavor == rpc::AUTH_NONE) return who;
   if (cred.flavor != rpc::AUTH_SYS) return std::nullopt;
@@ -50,14 +50,14 @@ std::optional<Principal> principal_of(const rpc::opaque_auth& cred, bool squash_
   who.gid = parms->gid;
   who.groups = parms->gids;
   if (who.uid != 0 && who.in_group(0)) {
-    Principal squashed = who;
-    if (squashed.gid == 0) squashed.gid = Principal::kAnonymous;
+    tree::Principal squashed = who;
+    if (squashed.gid == 0) squashed.gid = tree::Principal::kAnonymous;
     std::erase(squashed.groups, 0u);
-    who.squashed = std::make_shared<const Principal>(std::move(squashed));
+    who.squashed = std::make_shared<const tree::Principal>(std::move(squashed));
   }
   if (squash_root && who.squashed) return *who.squashed;
   if (squash_root && who.uid == 0) {
-    who.uid = who.gid = Principal::kAnonymous;
+    who.uid = who.gid = tree::Principal::kAnonymous;
     who.groups.clear();
   }
   return who;
@@ -94,12 +94,12 @@ rpc::reply_header denied_with(rpc::auth_stat why) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Core& core, FaultPlan& faults, Environment environment)
+Dispatcher::Dispatcher(nfs::Core& core, FaultPlan& faults, Environment environment)
     : core_(core), faults_(faults), environment_(std::move(environment)) {}
 
 Dispatcher::~Dispatcher() = default;
 
-bool Dispatcher::accepted(const LinkPtr& link) {
+bool Dispatcher::accepted(const links::LinkPtr& link) {
   FaultEvent event;
   event.kind = FaultEvent::Kind::kAccept;
   event.link = link->id();
@@ -116,7 +116,7 @@ bool Dispatcher::accepted(const LinkPtr& link) {
   return true;
 }
 
-std::optional<rpcrdma::error> Dispatcher::header(const LinkPtr& link, const rpcrdma::header& header) {
+std::optional<rpcrdma::error> Dispatcher::header(const links::LinkPtr& link, const rpcrdma::header& header) {
   if (!faults_.armed()) return std::nullopt;
   std::optional<rpcrdma::error> answer;
   for (const FaultPlan::Fired& fired :
@@ -130,7 +130,7 @@ std::optional<rpcrdma::error> Dispatcher::header(const LinkPtr& link, const rpcr
   return answer;
 }
 
-void Dispatcher::closed(LinkId link) {
+void Dispatcher::closed(links::LinkId link) {
   std::lock_guard lock(core_.mutex);
   held_.erase(link);
   last_client_.erase(link);
@@ -139,7 +139,7 @@ void Dispatcher::closed(LinkId link) {
   core_.changed.notify_all();
 }
 
-void Dispatcher::received(const LinkPtr& link, ByteVector message) {
+void Dispatcher::received(const links::LinkPtr& link, ByteVector message) {
   const auto prefix = rpc::peek(message);
   if (prefix && prefix->type == rpc::REPLY) {
     std::lock_guard lock(core_.mutex);
@@ -151,7 +151,7 @@ void Dispatcher::received(const LinkPtr& link, ByteVector message) {
   let_go_on();
 }
 
-void Dispatcher::begin(const LinkPtr& link, ByteVector message) {
+void Dispatcher::begin(const links::LinkPtr& link, ByteVector message) {
   auto x = std::make_shared<Exchange>();
   x->link = link;
   x->message = std::move(message);
@@ -181,7 +181,7 @@ bool Dispatcher::prepare(Exchange& x) {
     }
     const auto who = x.header.rpcvers == rpc::kRpcVersion
                          ? principal_of(x.header.cred, core_.switches.anonymous_root)
-                         : std::optional<Principal>(Principal{});
+                         : std::optional<tree::Principal>(tree::Principal{});
     if (!who) {
       answer(x, denied_with(rpc::AUTH_BADCRED));
       transmit(x);
@@ -264,8 +264,8 @@ void Dispatcher::execute(const ExchangePtr& x) {
       answer(*x, accepted_with(rpc::PROC_UNAVAIL));
     } else {
       if (x->run == nullptr) {
-        x->run =
-            std::make_unique<CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message), x->arguments);
+        x->run = std::make_unique<nfs::CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message),
+                                                    x->arguments);
         x->patient = core_.switches.conflict_wait.count() > 0 && held_back_.size() < kMostHeldBack;
         if (!x->run->start(std::move(x->orders), x->patient)) answer(*x, accepted_with(rpc::GARBAGE_ARGS));
       } else {
@@ -289,17 +289,17 @@ void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
   rpc::reply_header header = given;
   header.xid = x.header.xid;
   x.reply.clear();
-  x.reply.reserve(kReplyHeaderBytes);
+  x.reply.reserve(nfs::kReplyHeaderBytes);
   x.items.clear();
   xdr::Encoder out(x.reply);
   if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
 }
 
 // The run has left room for the header in its reply, so READ's data does not have to be moved.
-void Dispatcher::answer(Exchange& x, CompoundRun& run) {
+void Dispatcher::answer(Exchange& x, nfs::CompoundRun& run) {
   answer(x, accepted_with(rpc::SUCCESS));
   ByteVector reply = std::move(run.reply());
-  std::copy_n(x.reply.begin(), kReplyHeaderBytes, reply.begin());
+  std::copy_n(x.reply.begin(), nfs::kReplyHeaderBytes, reply.begin());
   x.reply = std::move(reply);
   x.items = run.items();
 }
@@ -418,10 +418,10 @@ Dispatcher::Verdict Dispatcher::on_reply(const ExchangePtr& x, const FaultPlan::
   return Verdict::kGoOn;
 }
 
-void Dispatcher::expire_lease(LinkId link) {
+void Dispatcher::expire_lease(links::LinkId link) {
   std::lock_guard lock(core_.mutex);
   const auto at = last_client_.find(link);
-  Client* client = at == last_client_.end() ? nullptr : core_.clients.find(at->second);
+  state::Client* client = at == last_client_.end() ? nullptr : core_.clients.find(at->second);
   if (client == nullptr) return;
   core_.clients.set_renewed(*client, core_.clock.now() - core_.lease() - std::chrono::seconds(1));
   core_.tick();

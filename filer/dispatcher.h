@@ -28,27 +28,27 @@ class Dispatcher {
     std::function<void(uint32_t)> target_slots;  // Server::set_target_slots; called without the server's lock
   };
 
-  Dispatcher(Core& core, FaultPlan& faults, Environment environment);
+  Dispatcher(nfs::Core& core, FaultPlan& faults, Environment environment);
   ~Dispatcher();
 
   // Returns false if a fault closed the new connection.
-  bool accepted(const LinkPtr& link);
+  bool accepted(const links::LinkPtr& link);
   // The RDMA_ERROR that a fault sends in place of handling this call; nullopt: handle the call.
-  std::optional<rpcrdma::error> header(const LinkPtr& link, const rpcrdma::header& header);
-  void received(const LinkPtr& link, ByteVector message);
-  void closed(LinkId link);
+  std::optional<rpcrdma::error> header(const links::LinkPtr& link, const rpcrdma::header& header);
+  void received(const links::LinkPtr& link, ByteVector message);
+  void closed(links::LinkId link);
 
  private:
   struct Exchange;
   using ExchangePtr = std::shared_ptr<Exchange>;
   enum class Verdict : uint8_t { kGoOn, kParked, kOver };
 
-  void begin(const LinkPtr& link, ByteVector message);
+  void begin(const links::LinkPtr& link, ByteVector message);
   void go_on(const ExchangePtr& x);
   bool prepare(Exchange& x);
   void execute(const ExchangePtr& x);
   void answer(Exchange& x, const rpc::reply_header& header);
-  void answer(Exchange& x, CompoundRun& run);
+  void answer(Exchange& x, nfs::CompoundRun& run);
   void begin_reply(const ExchangePtr& x);
   void transmit(Exchange& x);
   bool park(const ExchangePtr& x, FaultPlan::RuleId rule);
@@ -61,19 +61,19 @@ class Dispatcher {
   Verdict on_reply(const ExchangePtr& x, const FaultPlan::Fired& fired);
   Verdict wait(const ExchangePtr& x, const FaultPlan::Fired& fired);
   bool change_core(const FaultAction& action);
-  void expire_lease(LinkId link);
+  void expire_lease(links::LinkId link);
 
   struct Held {
     unsigned left = 0;
     std::function<void()> send;
   };
 
-  Core& core_;
+  nfs::Core& core_;
   FaultPlan& faults_;
   Environment environment_;
   // Replies that wait until later replies of the connection have overtaken them (fault::HoldBehind).
-  std::map<LinkId, std::vector<Held>> held_;
-  std::map<LinkId, nfs4::clientid4> last_client_;  // client of the last SEQUENCE on each connection
+  std::map<links::LinkId, std::vector<Held>> held_;
+  std::map<links::LinkId, nfs4::clientid4> last_client_;  // client of the last SEQUENCE on each connection
   // Limit for COMPOUNDs that wait for a delegation, since each keeps its message. Above it the next one gets
   // NFS4ERR_DELAY at once.
   static constexpr size_t kMostHeldBack = 256;

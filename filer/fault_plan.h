@@ -25,8 +25,8 @@
 #include <variant>
 #include <vector>
 
-#include "filer/net/link.h"
-#include "filer/options.h"
+#include "filer/links/link.h"
+#include "filer/nfs/options.h"
 #include "xdr/nfs4/compound.h"
 #include "xdr/rpc.h"
 #include "xdr/rpcrdma/header.h"
@@ -38,7 +38,7 @@ struct FaultEvent {
   // kHeader: a call's RPC-over-RDMA header was received; the rest of the message has not been looked at.
   enum class Kind : uint8_t { kAccept, kHeader, kRequest, kReply };
   Kind kind = Kind::kRequest;
-  LinkId link = 0;
+  links::LinkId link = 0;
   rpc::Xid xid{};
   std::vector<nfs4::nfs_opnum4> ops;
 
@@ -56,14 +56,14 @@ struct Trigger {
   unsigned first = 1;  // fires at the `first`-th matching event, ...
   unsigned count = 1;  // ...`count` times in all, ...
   unsigned every = 1;  // ...at every `every`-th matching event from there on
-  std::optional<LinkId> only_link;
+  std::optional<links::LinkId> only_link;
   std::function<bool(const FaultEvent&)> when;
 
   Trigger nth(unsigned n) const { return with(&Trigger::first, n); }
   Trigger times(unsigned n) const { return with(&Trigger::count, n); }
   Trigger every_nth(unsigned n) const { return with(&Trigger::every, n); }
   Trigger always() const { return with(&Trigger::count, UINT32_MAX); }
-  Trigger link(LinkId id) const { return with(&Trigger::only_link, std::optional(id)); }
+  Trigger link(links::LinkId id) const { return with(&Trigger::only_link, std::optional(id)); }
   Trigger if_(std::function<bool(const FaultEvent&)> predicate) const {
     return with(&Trigger::when, std::move(predicate));
   }
@@ -173,7 +173,7 @@ struct Recall {};
 struct Revoke {};
 // How the server reports change attributes from now on.
 struct TellChange {
-  ChangeTold told = ChangeTold::kTrue;
+  tree::ChangeTold told = tree::ChangeTold::kTrue;
 };
 // Runs any function; the message continues when it returns.
 struct Call {

@@ -114,10 +114,11 @@ Result<FaultAction> parse_error(const std::vector<std::string>& words) {
 }
 
 Result<FaultAction> parse_change(const std::vector<std::string>& words) {
-  static constexpr std::pair<std::string_view, ChangeTold> kTold[] = {{"true", ChangeTold::kTrue},
-                                                                      {"frozen", ChangeTold::kFrozen},
-                                                                      {"restless", ChangeTold::kRestless},
-                                                                      {"backwards", ChangeTold::kBackwards}};
+  static constexpr std::pair<std::string_view, tree::ChangeTold> kTold[] = {
+      {"true", tree::ChangeTold::kTrue},
+      {"frozen", tree::ChangeTold::kFrozen},
+      {"restless", tree::ChangeTold::kRestless},
+      {"backwards", tree::ChangeTold::kBackwards}};
   const auto told = words.size() == 2
                         ? std::ranges::find(kTold, words[1], [](const auto& t) { return t.first; })
                         : std::end(kTold);

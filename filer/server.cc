@@ -11,9 +11,9 @@
 #include "filer/server_impl.h"
 #include "transport/fabric/iwarp/iwarp.h"
 #include "transport/fabric/verbs/verbs.h"
+#include "transport/net/endpoint.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/runtime/log.h"
-#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::filer {
 
@@ -23,17 +23,17 @@ namespace {
 
 // A request may exceed the session's limit by up to 256 KiB and is answered NFS4ERR_REQ_TOO_BIG. A larger one
 // ends the connection.
-size_t max_record(const Options& options) {
+size_t max_record(const nfs::Options& options) {
   return size_t{options.limits.max_request_bytes} + (256u << 10);
 }
 
 }  // namespace
 
-Server::Impl::Impl(Options options, Loop* given)
+Server::Impl::Impl(nfs::Options options, Loop* given)
     : own_loop(given == nullptr ? std::make_unique<Loop>() : nullptr),
       loop(given == nullptr ? *own_loop : *given),
       acceptor(loop.context()),
-      core(options, {.find_link = [this](LinkId id) { return find_link(id); },
+      core(options, {.find_link = [this](links::LinkId id) { return find_link(id); },
                      .after =
                          [this](std::chrono::milliseconds delay, std::function<void()> fn) {
                            after(delay, [this, fn = std::move(fn)] {
@@ -71,17 +71,17 @@ Result<> Server::Impl::open() {
 }
 
 Result<> Server::Impl::export_directories() {
-  HandleKey key{};
+  tree::HandleKey key{};
   if (core.options.state_directory.empty()) {
     std::random_device random;
     for (uint64_t& word : key) word = uint64_t{random()} << 32 | random();
   } else {
-    auto storage = StableStorage::open(core.options.state_directory);
+    auto storage = state::StableStorage::open(core.options.state_directory);
     if (!storage) return fail(std::move(storage).error());
     key = (*storage)->key();
     core.remember_from(*std::move(storage));
   }
-  for (HostExport directory : core.options.directories) {
+  for (tree::HostExport directory : core.options.directories) {
     directory.exports = core.options.directories.size();
     NFSRDMA_TRY(core.tree.add_directory(directory, key));
   }
@@ -159,9 +159,9 @@ void Server::Impl::accept_ol() {
   });
 }
 
-LinkEvents Server::Impl::link_events() {
-  LinkEvents events;
-  events.on_message = [weak = weak_from_this()](const LinkPtr& link, ByteVector message) {
+links::LinkEvents Server::Impl::link_events() {
+  links::LinkEvents events;
+  events.on_message = [weak = weak_from_this()](const links::LinkPtr& link, ByteVector message) {
     const auto self = weak.lock();
     if (!self || self->closed) return;
     {
@@ -171,14 +171,14 @@ LinkEvents Server::Impl::link_events() {
     }
     self->dispatcher.received(link, std::move(message));
   };
-  events.on_header = [weak = weak_from_this()](const LinkPtr& link, const rpcrdma::header& header) {
+  events.on_header = [weak = weak_from_this()](const links::LinkPtr& link, const rpcrdma::header& header) {
     const auto self = weak.lock();
     return self ? self->dispatcher.header(link, header) : std::nullopt;
   };
-  events.on_held = [weak = weak_from_this()](const LinkPtr& link) {
+  events.on_held = [weak = weak_from_this()](const links::LinkPtr& link) {
     if (const auto self = weak.lock()) self->held_changed(link);
   };
-  events.on_closed = [weak = weak_from_this()](const LinkPtr& link) {
+  events.on_closed = [weak = weak_from_this()](const links::LinkPtr& link) {
     const auto self = weak.lock();
     if (!self) return;
     if (const auto at = self->held.find(link->id()); at != self->held.end()) {
@@ -197,10 +197,10 @@ LinkEvents Server::Impl::link_events() {
 
 template <class Make>
 void Server::Impl::add_link(std::string address, bool believed, Make make) {
-  decltype(make(LinkId{})) link;
+  decltype(make(links::LinkId{})) link;
   {
     std::lock_guard lock(core.mutex);
-    const LinkId id = next_link++;
+    const links::LinkId id = next_link++;
     link = make(id);
     link->standing.address = std::move(address);
     link->standing.accepted = link->standing.heard = Clock::now();
@@ -211,8 +211,8 @@ void Server::Impl::add_link(std::string address, bool believed, Make make) {
   if (dispatcher.accepted(link)) link->start();
 }
 
-void Server::Impl::let_go(const std::vector<LinkPtr>& going) {
-  for (const LinkPtr& link : going) {
+void Server::Impl::let_go(const std::vector<links::LinkPtr>& going) {
+  for (const links::LinkPtr& link : going) {
     {
       std::lock_guard lock(core.mutex);
       if (links.erase(link->id()) == 0) continue;
@@ -223,13 +223,13 @@ void Server::Impl::let_go(const std::vector<LinkPtr>& going) {
 }
 
 bool Server::Impl::make_room() {
-  LinkPtr goes;
+  links::LinkPtr goes;
   size_t there = 0;
   {
     std::lock_guard lock(core.mutex);
     there = links.size();
     if (there < core.options.max_links) return true;
-    goes = crowd::goes_for_another(links, core.options.max_links);
+    goes = links::crowd::goes_for_another(links, core.options.max_links);
   }
   if (const uint64_t n = turned_away.hit())
     log::warn("filer: {} connections: for a new one {} goes ({} so far)", there,
@@ -242,16 +242,16 @@ bool Server::Impl::make_room() {
 // Ends connections whose peer owes data or does not receive replies for too long, and those without a
 // session.
 void Server::Impl::look_at_links() {
-  const Options& o = core.options;
+  const nfs::Options& o = core.options;
   const TimePoint now = Clock::now();
-  std::vector<LinkPtr> all, idle;
+  std::vector<links::LinkPtr> all, idle;
   {
     std::lock_guard lock(core.mutex);
     for (const auto& [id, link] : links) all.push_back(link);
-    idle = crowd::idle_since(links, now - o.idle_without_session);
+    idle = links::crowd::idle_since(links, now - o.idle_without_session);
   }
   let_go(idle);
-  for (const LinkPtr& link : all) {
+  for (const links::LinkPtr& link : all) {
     link->look(now);
     held_changed(link);
   }
@@ -260,7 +260,7 @@ void Server::Impl::look_at_links() {
   after(std::clamp(shortest / 4, least, most), [this] { look_at_links(); });
 }
 
-void Server::Impl::held_changed(const LinkPtr& link) {
+void Server::Impl::held_changed(const links::LinkPtr& link) {
   const size_t now = link->held_bytes();
   size_t& told = held[link->id()];
   held_bytes += now - std::exchange(told, now);
@@ -274,11 +274,11 @@ void Server::Impl::held_changed(const LinkPtr& link) {
 // Frees a quarter of the limit at once, so that the next bytes do not need another round.
 void Server::Impl::relieve() {
   relieving = false;
-  std::vector<LinkPtr> going;
+  std::vector<links::LinkPtr> going;
   {
     std::lock_guard lock(core.mutex);
     const size_t most = core.options.max_held_bytes;
-    going = crowd::hold_too_much(links, most - most / 4);
+    going = links::crowd::hold_too_much(links, most - most / 4);
   }
   if (going.empty()) return;
   if (const uint64_t n = let_go_.hit())
@@ -293,18 +293,18 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
   const tcp::endpoint remote = socket.remote_endpoint(ec);
   const tcp::endpoint local = ec ? tcp::endpoint() : socket.local_endpoint(ec);
   if (ec) return;  // the peer has closed the connection already
-  add_link(remote.address().to_string(), is_believed(remote, local, true), [&](LinkId id) {
-    return std::make_shared<TcpLink>(loop, std::move(socket), id, link_events(), max_record(core.options),
-                                     fragment_bytes, core.options.patience);
+  add_link(remote.address().to_string(), is_believed(remote, local, true), [&](links::LinkId id) {
+    return std::make_shared<links::TcpLink>(loop, std::move(socket), id, link_events(),
+                                            max_record(core.options), fragment_bytes, core.options.patience);
   });
 }
 
 bool Server::Impl::is_believed(const std::optional<tcp::endpoint>& remote,
                                const std::optional<tcp::endpoint>& local, bool has_socket) {
-  const Believed whom = core.options.believed;
-  if (whom == Believed::kEverybody) return true;
+  const links::Believed whom = core.options.believed;
+  if (whom == links::Believed::kEverybody) return true;
   std::optional<std::string> why = "its address is not known";
-  if (remote && local) why = why_not_believed(whom, {*remote, *local, has_socket});
+  if (remote && local) why = links::why_not_believed(whom, {*remote, *local, has_socket});
   if (!why) return true;
   if (const uint64_t n = not_believed.hit())
     log::warn("filer: a caller from {} is refused, for {}; --insecure takes everybody ({} so far)",
@@ -314,7 +314,7 @@ bool Server::Impl::is_believed(const std::optional<tcp::endpoint>& remote,
 
 void Server::Impl::make_rdma_fabrics() {
   if (!rdma_fabrics.empty()) return;
-  const RdmaListenOptions& rdma = core.options.rdma;
+  const nfs::RdmaListenOptions& rdma = core.options.rdma;
   if (rdma.software) rdma_fabrics.push_back({fabric::iwarp::make_fabric(loop), true});
   if (rdma.devices && (!rdma.software || fabric::verbs::missing({}).empty()))
     rdma_fabrics.push_back(
@@ -337,7 +337,7 @@ Result<> Server::Impl::listen_rdma_ol(uint16_t wanted) {
 }
 
 Result<> Server::Impl::listen_over(const RdmaFabric& fabric, uint16_t wanted) {
-  const RdmaListenOptions& rdma = core.options.rdma;
+  const nfs::RdmaListenOptions& rdma = core.options.rdma;
   auto listener =
       fabric.fabric->listen(rdma.address.empty() ? core.options.address : rdma.address, wanted,
                             [weak = weak_from_this(),
@@ -366,20 +366,21 @@ Task<> Server::Impl::accept_rdma(std::unique_ptr<fabric::Incoming> incoming, boo
   Result<std::unique_ptr<fabric::Endpoint>> endpoint = co_await incoming->accept(std::move(options));
   if (!endpoint || closed || rdma_listeners.empty() || !make_room()) co_return;
   const std::string peer = (*endpoint)->peer();
-  const bool believed = is_believed(endpoint_of(peer), endpoint_of((*endpoint)->local()), has_sockets);
-  add_link(nfsrdma::tcp::address_in(peer), believed, [&](LinkId id) {
-    return std::make_shared<RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder,
-                                      core.options.patience);
+  const bool believed =
+      is_believed(links::endpoint_of(peer), links::endpoint_of((*endpoint)->local()), has_sockets);
+  add_link(nfsrdma::net::address_in(peer), believed, [&](links::LinkId id) {
+    return std::make_shared<links::RdmaLink>(loop, *std::move(endpoint), id, link_events(), responder,
+                                             core.options.patience);
   });
 }
 
-LinkPtr Server::Impl::find_link(LinkId id) const {
+links::LinkPtr Server::Impl::find_link(links::LinkId id) const {
   const auto at = links.find(id);
   return at == links.end() ? nullptr : at->second;
 }
 
 void Server::Impl::close_links(bool abort) {
-  std::map<LinkId, LinkPtr> gone;
+  std::map<links::LinkId, links::LinkPtr> gone;
   {
     std::lock_guard lock(core.mutex);
     gone = std::exchange(links, {});
@@ -419,7 +420,7 @@ void Server::Impl::shut_down() {
   }
 }
 
-Result<std::unique_ptr<Server>> Server::start(Options options, Loop* loop) {
+Result<std::unique_ptr<Server>> Server::start(nfs::Options options, Loop* loop) {
   auto impl = std::make_shared<Impl>(std::move(options), loop);
   impl->start_thread();
   std::unique_ptr<Server> server(new Server(impl));
@@ -442,13 +443,13 @@ FaultPlan& Server::faults() {
   return impl_->faults;
 }
 
-void Server::configure(const std::function<void(Switches&)>& change) {
+void Server::configure(const std::function<void(nfs::Switches&)>& change) {
   std::lock_guard lock(impl_->core.mutex);
   change(impl_->core.switches);
   impl_->core.apply_switches();
 }
 
-void Server::with_core(const std::function<void(Core&)>& visit) {
+void Server::with_core(const std::function<void(nfs::Core&)>& visit) {
   std::lock_guard lock(impl_->core.mutex);
   visit(impl_->core);
   impl_->core.changed.notify_all();

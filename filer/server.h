@@ -24,16 +24,16 @@
 #include <vector>
 
 #include "filer/fault_plan.h"
-#include "filer/journal.h"
 #include "filer/nfs/core.h"
-#include "filer/options.h"
+#include "filer/nfs/journal.h"
+#include "filer/nfs/options.h"
 #include "transport/runtime/loop.h"
 
 namespace nfsrdma::filer {
 
 // A file or directory, as the server sees it.
 struct FileFacts {
-  NodeId fileid = 0;
+  tree::NodeId fileid = 0;
   nfs4::nfs_ftype4 type = nfs4::NF4REG;
   uint32_t mode = 0;
   uint32_t uid = 0;
@@ -62,22 +62,22 @@ struct ClientFacts {
 };
 
 struct StateFacts {
-  StateKind kind = StateKind::kOpen;
+  state::StateKind kind = state::StateKind::kOpen;
   nfs4::stateid4 id;
   nfs4::clientid4 client = 0;
-  NodeId fileid = 0;
+  tree::NodeId fileid = 0;
   std::string owner;
   uint32_t access = 0;
   uint32_t deny = 0;
   bool write = false;  // delegations: for writing
-  Revoked revoked = Revoked::kNo;
+  state::Revoked revoked = state::Revoked::kNo;
 };
 
 class Server {
  public:
   // Errors: the system's error for listening, or for opening an exported directory. `loop` null: the server
   // starts its own thread.
-  static Result<std::unique_ptr<Server>> start(Options options, Loop* loop = nullptr);
+  static Result<std::unique_ptr<Server>> start(nfs::Options options, Loop* loop = nullptr);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -86,10 +86,10 @@ class Server {
   uint16_t rdma_port() const;  // 0: it does not listen for RDMA
   FaultPlan& faults();
   // Changes switches: server.configure([](Switches& s) { s.delegations = Delegations::kRead; }).
-  void configure(const std::function<void(Switches&)>& change);
+  void configure(const std::function<void(nfs::Switches&)>& change);
   // Calls `visit` under the server's lock, for what has no function here. References into Core must not be
   // kept.
-  void with_core(const std::function<void(Core&)>& visit);
+  void with_core(const std::function<void(nfs::Core&)>& visit);
 
   // --- restart and time
   struct RestartOptions {
@@ -124,19 +124,21 @@ class Server {
   size_t recall(std::string_view path);
 
   // --- callbacks, on `client`'s session; without `client` on the first session that has a back channel
-  std::optional<CallbackId> call_back(Callback callback, std::optional<nfs4::clientid4> client = {});
-  CallbackResult callback_result(CallbackId id);
-  CallbackResult wait_callback(CallbackId id, std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  std::optional<nfs::CallbackId> call_back(nfs::Callback callback,
+                                           std::optional<nfs4::clientid4> client = {});
+  nfs::CallbackResult callback_result(nfs::CallbackId id);
+  nfs::CallbackResult wait_callback(nfs::CallbackId id,
+                                    std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
   // --- what was executed
-  Journal::Count executed(nfs4::nfs_opnum4 op);
-  Journal::Count executed(nfs4::nfs_opnum4 op, std::string_view path);
+  nfs::Journal::Count executed(nfs4::nfs_opnum4 op);
+  nfs::Journal::Count executed(nfs4::nfs_opnum4 op, std::string_view path);
   uint64_t replays();
-  std::vector<ExecutedCompound> journal();
+  std::vector<nfs::ExecutedCompound> journal();
   void clear_journal();
   // Waits until `condition` is true. It is checked under the lock after each event. Returns false at the
   // timeout.
-  bool wait_until(const std::function<bool(Core&)>& condition,
+  bool wait_until(const std::function<bool(nfs::Core&)>& condition,
                   std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
   // --- files, changed on the server without a client. Paths are absolute and include the export.

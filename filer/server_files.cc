@@ -17,28 +17,30 @@ std::pair<std::string_view, std::string_view> split(std::string_view path) {
   return {slash == 0 ? path.substr(0, 1) : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-NodePtr make(Core& core, std::string_view path, const Initial& initial) {
+tree::NodePtr make(nfs::Core& core, std::string_view path, const tree::Initial& initial) {
   const auto [parent, name] = split(path);
-  const NodePtr dir = core.tree.walk(parent);
+  const tree::NodePtr dir = core.tree.walk(parent);
   if (dir == nullptr || !dir->is_directory()) return nullptr;
-  const Answer<NodePtr> node = core.tree.create(*dir, name, initial, Principal::superuser());
+  const tree::Answer<tree::NodePtr> node =
+      core.tree.create(*dir, name, initial, tree::Principal::superuser());
   if (!node) return nullptr;
   // On a host's directory the new object may have another owner or mode (umask, default ACL); set only what
   // differs.
-  const NewAttributes wanted{.mode = initial.type == NF4LNK ? std::nullopt : std::optional(initial.mode),
-                             .uid = initial.uid,
-                             .gid = initial.gid};
+  const tree::NewAttributes wanted{
+      .mode = initial.type == NF4LNK ? std::nullopt : std::optional(initial.mode),
+      .uid = initial.uid,
+      .gid = initial.gid};
   const bool differs = (*node)->mode != wanted.mode.value_or((*node)->mode) || (*node)->uid != initial.uid ||
                        (*node)->gid != initial.gid;
-  if (differs) core.tree.set(**node, wanted, Principal::superuser());
+  if (differs) core.tree.set(**node, wanted, tree::Principal::superuser());
   return *node;
 }
 
 }  // namespace
 
-void Server::Impl::for_path(std::string_view path, const std::function<void(Node&)>& visit) {
+void Server::Impl::for_path(std::string_view path, const std::function<void(tree::Node&)>& visit) {
   std::lock_guard lock(core.mutex);
-  if (const NodePtr node = core.tree.walk(path)) visit(*node);
+  if (const tree::NodePtr node = core.tree.walk(path)) visit(*node);
 }
 
 bool Server::make_directory(std::string_view path, uint32_t mode, uint32_t uid, uint32_t gid) {
@@ -49,9 +51,9 @@ bool Server::make_directory(std::string_view path, uint32_t mode, uint32_t uid, 
 bool Server::make_file(std::string_view path, std::string_view content, uint32_t mode, uint32_t uid,
                        uint32_t gid) {
   std::lock_guard lock(impl_->core.mutex);
-  const NodePtr node = make(impl_->core, path, {.type = NF4REG, .mode = mode, .uid = uid, .gid = gid});
-  return node != nullptr &&
-         impl_->core.tree.write(*node, 0, as_const_bytes(content), true, Principal::superuser()) == NFS4_OK;
+  const tree::NodePtr node = make(impl_->core, path, {.type = NF4REG, .mode = mode, .uid = uid, .gid = gid});
+  return node != nullptr && impl_->core.tree.write(*node, 0, as_const_bytes(content), true,
+                                                   tree::Principal::superuser()) == NFS4_OK;
 }
 
 bool Server::make_symlink(std::string_view path, std::string_view target) {
@@ -61,28 +63,29 @@ bool Server::make_symlink(std::string_view path, std::string_view target) {
 
 bool Server::write_file(std::string_view path, uint64_t offset, std::string_view content) {
   bool done = false;
-  impl_->for_path(path, [&](Node& node) {
+  impl_->for_path(path, [&](tree::Node& node) {
     done = node.type == NF4REG && impl_->core.tree.write(node, offset, as_const_bytes(content), true,
-                                                         Principal::superuser()) == NFS4_OK;
+                                                         tree::Principal::superuser()) == NFS4_OK;
   });
   return done;
 }
 
 void Server::set_acl(std::string_view path, std::vector<nfsace4> acl) {
-  impl_->for_path(
-      path, [&](Node& node) { static_cast<MemoryStore&>(*node.fs->store).set_acl(node, std::move(acl)); });
+  impl_->for_path(path, [&](tree::Node& node) {
+    static_cast<tree::MemoryStore&>(*node.fs->store).set_acl(node, std::move(acl));
+  });
 }
 
 bool Server::remove_file(std::string_view path) {
   std::lock_guard lock(impl_->core.mutex);
   const auto [parent, name] = split(path);
-  const NodePtr dir = impl_->core.tree.walk(parent);
-  return dir != nullptr && impl_->core.tree.remove(*dir, name, Principal::superuser()) == NFS4_OK;
+  const tree::NodePtr dir = impl_->core.tree.walk(parent);
+  return dir != nullptr && impl_->core.tree.remove(*dir, name, tree::Principal::superuser()) == NFS4_OK;
 }
 
 std::optional<std::string> Server::read_file(std::string_view path) {
   std::optional<std::string> content;
-  impl_->for_path(path, [&](Node& node) {
+  impl_->for_path(path, [&](tree::Node& node) {
     if (node.type != NF4REG) return;
     ByteVector bytes;
     const bool ok = impl_->core.tree.read(node, 0, node.size, bytes).has_value();
@@ -93,8 +96,8 @@ std::optional<std::string> Server::read_file(std::string_view path) {
 
 std::optional<FileFacts> Server::stat(std::string_view path) {
   std::optional<FileFacts> facts;
-  impl_->for_path(path, [&](Node& node) {
-    const auto* memory = dynamic_cast<const MemoryNode*>(&node);
+  impl_->for_path(path, [&](tree::Node& node) {
+    const auto* memory = dynamic_cast<const tree::MemoryNode*>(&node);
     facts = FileFacts{.fileid = node.fileid,
                       .type = node.type,
                       .mode = node.mode,
@@ -113,9 +116,9 @@ std::optional<FileFacts> Server::stat(std::string_view path) {
 
 std::vector<std::string> Server::list(std::string_view path) {
   std::vector<std::string> names;
-  impl_->for_path(path, [&](Node& node) {
+  impl_->for_path(path, [&](tree::Node& node) {
     if (!node.is_directory()) return;
-    const Tree& tree = impl_->core.tree;
+    const tree::Tree& tree = impl_->core.tree;
     for (auto e = tree.next(node, 0); e && !e->end(); e = tree.next(node, e->cookie))
       names.push_back(e->name);
   });
@@ -123,19 +126,19 @@ std::vector<std::string> Server::list(std::string_view path) {
 }
 
 void Server::invalidate_cookies(std::string_view path) {
-  impl_->for_path(path, [&](Node& node) { ++impl_->core.cookie_generation[node.id]; });
+  impl_->for_path(path, [&](tree::Node& node) { ++impl_->core.cookie_generation[node.id]; });
 }
 
 void Server::set_read_only(std::string_view export_path, bool read_only) {
-  impl_->for_path(export_path, [&](Node& node) { node.fs->read_only = read_only; });
+  impl_->for_path(export_path, [&](tree::Node& node) { node.fs->read_only = read_only; });
 }
 
 void Server::set_space(std::string_view export_path, uint64_t bytes_total) {
-  impl_->for_path(export_path, [&](Node& node) { node.fs->bytes_total = bytes_total; });
+  impl_->for_path(export_path, [&](tree::Node& node) { node.fs->bytes_total = bytes_total; });
 }
 
 void Server::set_limits(std::string_view export_path, uint64_t max_io, size_t max_name) {
-  impl_->for_path(export_path, [&](Node& node) {
+  impl_->for_path(export_path, [&](tree::Node& node) {
     node.fs->max_io = max_io;
     node.fs->max_name = max_name;
   });

@@ -12,17 +12,17 @@
 #include <thread>
 
 #include "filer/dispatcher.h"
-#include "filer/net/crowd.h"
-#include "filer/net/peer_check.h"
-#include "filer/net/rdma_link.h"
-#include "filer/net/tcp_link.h"
+#include "filer/links/crowd.h"
+#include "filer/links/peer_check.h"
+#include "filer/links/rdma_link.h"
+#include "filer/links/tcp_link.h"
 #include "filer/server.h"
 #include "transport/runtime/log.h"
 
 namespace nfsrdma::filer {
 
 struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
-  Impl(Options options, Loop* loop);
+  Impl(nfs::Options options, Loop* loop);
 
   Result<> open();
   Result<> export_directories();
@@ -35,12 +35,12 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Result<> listen_ol(uint16_t port);
   void accept_ol();
   // Returns whether one more connection is possible. At the limit another connection is closed for it
-  // (net/crowd.h).
+  // (links/crowd.h).
   bool make_room();
   void look_at_links();
-  void held_changed(const LinkPtr& link);
+  void held_changed(const links::LinkPtr& link);
   void relieve();
-  void let_go(const std::vector<LinkPtr>& going);
+  void let_go(const std::vector<links::LinkPtr>& going);
   void accepted_ol(asio::ip::tcp::socket socket);
   Result<> listen_rdma_ol(uint16_t port);
   void make_rdma_fabrics();
@@ -51,7 +51,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   };
   Result<> listen_over(const RdmaFabric& fabric, uint16_t port);
   Task<> accept_rdma(std::unique_ptr<fabric::Incoming> incoming, bool has_sockets);
-  LinkEvents link_events();
+  links::LinkEvents link_events();
   template <class Make>
   void add_link(std::string address, bool believed, Make make);
   // Returns whether calls of this peer are executed; logs the reason if not.
@@ -63,8 +63,8 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   void restart(RestartOptions options);
   void set_target_slots(uint32_t slots);
   void close_links(bool abort);
-  LinkPtr find_link(LinkId id) const;
-  void for_path(std::string_view path, const std::function<void(Node&)>& visit);
+  links::LinkPtr find_link(links::LinkId id) const;
+  void for_path(std::string_view path, const std::function<void(tree::Node&)>& visit);
 
   std::unique_ptr<Loop> own_loop;
   Loop& loop;
@@ -79,13 +79,13 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   bool closed = false;  // loop thread
 
   FaultPlan faults;
-  Core core;
+  nfs::Core core;
   Dispatcher dispatcher;
-  std::map<LinkId, LinkPtr> links;
-  std::map<LinkId, LinkPtr> closing;  // told to close; kept until their on_closed event
-  LinkId next_link = 1;
+  std::map<links::LinkId, links::LinkPtr> links;
+  std::map<links::LinkId, links::LinkPtr> closing;  // told to close; kept until their on_closed event
+  links::LinkId next_link = 1;
   // Loop thread: the bytes that each link last reported as held, and their sum.
-  std::map<LinkId, size_t> held;
+  std::map<links::LinkId, size_t> held;
   size_t held_bytes = 0;
   bool relieving = false;
   log::Throttle turned_away;

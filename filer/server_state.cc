@@ -10,7 +10,7 @@ namespace nfsrdma::filer {
 using namespace nfs4;
 
 void Server::end_grace() {
-  with_core([](Core& core) {
+  with_core([](nfs::Core& core) {
     core.recovery.end_grace();
     core.tree.forget_unlinked();
   });
@@ -23,7 +23,7 @@ bool Server::in_grace() {
 }
 
 void Server::advance_clock(std::chrono::nanoseconds by) {
-  with_core([&](Core& core) {
+  with_core([&](nfs::Core& core) {
     core.clock.advance(by);
     core.tick();
   });
@@ -31,25 +31,25 @@ void Server::advance_clock(std::chrono::nanoseconds by) {
 
 std::vector<ClientFacts> Server::clients() {
   std::vector<ClientFacts> all;
-  with_core([&](Core& core) {
-    core.clients.each_client([&](Client& client) {
+  with_core([&](nfs::Core& core) {
+    core.clients.each_client([&](state::Client& client) {
       if (!client.confirmed) return;
       ClientFacts facts;
       facts.id = client.id;
       facts.owner = client.owner.co_ownerid;
       facts.reclaim_complete = client.reclaim_complete;
       facts.lease_expired = core.lease_expired(client);
-      for (const Session* session : client.sessions) {
+      for (const state::Session* session : client.sessions) {
         facts.sessions.push_back(session->id);
         facts.back_channel = facts.back_channel || core.back.link_of(*session) != nullptr;
       }
-      core.states.each([&](const State& state) {
+      core.states.each([&](const state::State& state) {
         if (state.client != &client) return;
         if (!state.live()) {
           ++facts.revoked;
-        } else if (state.kind == StateKind::kOpen) {
+        } else if (state.kind == state::StateKind::kOpen) {
           ++facts.opens;
-        } else if (state.kind == StateKind::kLock) {
+        } else if (state.kind == state::StateKind::kLock) {
           ++facts.locks;
         } else {
           ++facts.delegations;
@@ -64,8 +64,8 @@ std::vector<ClientFacts> Server::clients() {
 
 std::vector<StateFacts> Server::states() {
   std::vector<StateFacts> all;
-  with_core([&](Core& core) {
-    core.states.each([&](const State& s) {
+  with_core([&](nfs::Core& core) {
+    core.states.each([&](const state::State& s) {
       all.push_back({s.kind, s.id, s.client->id, s.node->id, s.owner, s.access, s.deny, s.write, s.revoked});
     });
   });
@@ -73,8 +73,8 @@ std::vector<StateFacts> Server::states() {
 }
 
 void Server::expire_lease(clientid4 id) {
-  with_core([&](Core& core) {
-    Client* client = core.clients.find(id);
+  with_core([&](nfs::Core& core) {
+    state::Client* client = core.clients.find(id);
     if (client == nullptr) return;
     core.clients.set_renewed(*client, core.clock.now() - core.lease() - std::chrono::seconds(1));
     core.tick();
@@ -83,8 +83,8 @@ void Server::expire_lease(clientid4 id) {
 
 bool Server::revoke(const stateid4& id) {
   bool found = false;
-  with_core([&](Core& core) {
-    State* state = core.states.find(id);
+  with_core([&](nfs::Core& core) {
+    state::State* state = core.states.find(id);
     found = state != nullptr;
     if (found) core.revoke(*state);
   });
@@ -92,8 +92,8 @@ bool Server::revoke(const stateid4& id) {
 }
 
 void Server::forget_session(const sessionid4& id) {
-  with_core([&](Core& core) {
-    Session* session = core.clients.find(id);
+  with_core([&](nfs::Core& core) {
+    state::Session* session = core.clients.find(id);
     if (session == nullptr) return;
     core.back.session_gone(*session);
     core.clients.destroy_session(*session);
@@ -106,7 +106,7 @@ void Server::set_target_slots(uint32_t slots) {
 
 void Server::Impl::set_target_slots(uint32_t slots) {
   std::lock_guard lock(core.mutex);
-  core.clients.each_session([&](Session& session) {
+  core.clients.each_session([&](state::Session& session) {
     const auto most = static_cast<uint32_t>(session.slots.size());
     session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
     ++session.target_turn;
@@ -117,11 +117,11 @@ void Server::Impl::set_target_slots(uint32_t slots) {
 
 size_t Server::recall(std::string_view path) {
   size_t recalled = 0;
-  with_core([&](Core& core) {
-    const NodePtr node = core.tree.walk(path);
+  with_core([&](nfs::Core& core) {
+    const tree::NodePtr node = core.tree.walk(path);
     if (node == nullptr) return;
-    for (State* state : core.states.of(node->id)) {
-      if (state->kind != StateKind::kDelegation || !state->live()) continue;
+    for (state::State* state : core.states.of(node->id)) {
+      if (state->kind != state::StateKind::kDelegation || !state->live()) continue;
       core.recall(*state);
       ++recalled;
     }
@@ -129,11 +129,11 @@ size_t Server::recall(std::string_view path) {
   return recalled;
 }
 
-std::optional<CallbackId> Server::call_back(Callback callback, std::optional<clientid4> client) {
-  std::optional<CallbackId> id;
-  with_core([&](Core& core) {
-    Session* chosen = nullptr;
-    core.clients.each_session([&](Session& session) {
+std::optional<nfs::CallbackId> Server::call_back(nfs::Callback callback, std::optional<clientid4> client) {
+  std::optional<nfs::CallbackId> id;
+  with_core([&](nfs::Core& core) {
+    state::Session* chosen = nullptr;
+    core.clients.each_session([&](state::Session& session) {
       if (client && session.client->id != *client) return;
       if (chosen == nullptr ||
           (core.back.link_of(*chosen) == nullptr && core.back.link_of(session) != nullptr)) {
@@ -145,32 +145,32 @@ std::optional<CallbackId> Server::call_back(Callback callback, std::optional<cli
   return id;
 }
 
-CallbackResult Server::callback_result(CallbackId id) {
+nfs::CallbackResult Server::callback_result(nfs::CallbackId id) {
   std::lock_guard lock(impl_->core.mutex);
-  const CallbackResult* result = impl_->core.back.result(id);
-  return result != nullptr ? *result : CallbackResult{};
+  const nfs::CallbackResult* result = impl_->core.back.result(id);
+  return result != nullptr ? *result : nfs::CallbackResult{};
 }
 
-CallbackResult Server::wait_callback(CallbackId id, std::chrono::milliseconds timeout) {
+nfs::CallbackResult Server::wait_callback(nfs::CallbackId id, std::chrono::milliseconds timeout) {
   wait_until(
-      [&](Core& core) {
-        const CallbackResult* result = core.back.result(id);
-        return result == nullptr || result->state == CallbackResult::State::kAnswered ||
-               result->state == CallbackResult::State::kLost;
+      [&](nfs::Core& core) {
+        const nfs::CallbackResult* result = core.back.result(id);
+        return result == nullptr || result->state == nfs::CallbackResult::State::kAnswered ||
+               result->state == nfs::CallbackResult::State::kLost;
       },
       timeout);
   return callback_result(id);
 }
 
-Journal::Count Server::executed(nfs_opnum4 op) {
+nfs::Journal::Count Server::executed(nfs_opnum4 op) {
   std::lock_guard lock(impl_->core.mutex);
   return impl_->core.journal.count(op);
 }
 
-Journal::Count Server::executed(nfs_opnum4 op, std::string_view path) {
+nfs::Journal::Count Server::executed(nfs_opnum4 op, std::string_view path) {
   std::lock_guard lock(impl_->core.mutex);
-  const NodePtr node = impl_->core.tree.walk(path);
-  return node != nullptr ? impl_->core.journal.count(op, node->id) : Journal::Count{};
+  const tree::NodePtr node = impl_->core.tree.walk(path);
+  return node != nullptr ? impl_->core.journal.count(op, node->id) : nfs::Journal::Count{};
 }
 
 uint64_t Server::replays() {
@@ -178,7 +178,7 @@ uint64_t Server::replays() {
   return impl_->core.journal.replays();
 }
 
-std::vector<ExecutedCompound> Server::journal() {
+std::vector<nfs::ExecutedCompound> Server::journal() {
   std::lock_guard lock(impl_->core.mutex);
   return {impl_->core.journal.log().begin(), impl_->core.journal.log().end()};
 }
@@ -188,7 +188,7 @@ void Server::clear_journal() {
   impl_->core.journal.clear();
 }
 
-bool Server::wait_until(const std::function<bool(Core&)>& condition, std::chrono::milliseconds timeout) {
+bool Server::wait_until(const std::function<bool(nfs::Core&)>& condition, std::chrono::milliseconds timeout) {
   std::unique_lock lock(impl_->core.mutex);
   return impl_->core.changed.wait_for(lock, timeout, [&] { return condition(impl_->core); });
 }

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "fuse/caller_inspector.h"
 #include "fuse/credentials.h"
 #include "fuse/device_reader.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::fuse {

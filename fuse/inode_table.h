@@ -20,7 +20,7 @@
 #include <mutex>
 #include <vector>
 
-#include "client/node.h"
+#include "client/api/node.h"
 #include "fuse/size_doubts.h"
 #include "transport/runtime/log.h"
 

@@ -36,7 +36,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "fuse/inode_table.h"
 #include "fuse/notice_queue.h"
 #include "transport/runtime/sync.h"

@@ -31,7 +31,7 @@
 
 #include <asio/steady_timer.hpp>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "fuse/caller_inspector.h"
 #include "fuse/caller_table.h"
 #include "fuse/credentials.h"

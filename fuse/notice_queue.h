@@ -24,7 +24,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "client/node.h"
+#include "client/api/node.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::fuse {

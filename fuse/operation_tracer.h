@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "client/node.h"
+#include "client/api/node.h"
 #include "fuse/statistics.h"
 
 namespace nfsrdma::fuse {

@@ -26,7 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "fuse/credentials.h"
 
 namespace nfsrdma::fuse {

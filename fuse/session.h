@@ -23,7 +23,7 @@
 #include <memory>
 #include <string>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "fuse/operation_tracer.h"
 #include "fuse/options.h"
 #include "fuse/statistics.h"

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "client/node.h"
+#include "client/api/node.h"
 #include "transport/runtime/loop.h"
 
 namespace nfsrdma::fuse {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/command_words.h"
+#include "cli/options/command_words.h"
 
 namespace nfsrdma::cli::bench {
 namespace {

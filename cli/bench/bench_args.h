@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `nfsrdma-fuse bench`. cli/tool_args.cc includes it among the other verbs.
+// The command line of `nfsrdma-fuse bench`. cli/tool/tool_args.cc includes it among the other verbs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/bench/bench_verb.h"
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::bench {
 

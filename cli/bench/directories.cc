@@ -19,7 +19,7 @@
 #include "cli/bench/load.h"
 #include "cli/bench/playground.h"
 #include "cli/bench/subject.h"
-#include "cli/version.h"
+#include "cli/support/version.h"
 #include "fuse/session.h"
 #include "transport/runtime/fd.h"
 

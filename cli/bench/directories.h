@@ -8,7 +8,7 @@
 
 #include "cli/bench/bench_verb.h"
 #include "cli/bench/document.h"
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::bench {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cli/bench/statistics.h"
-#include "cli/control_protocol.h"
-#include "cli/outcome.h"
+#include "cli/control/control_protocol.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::bench {
 

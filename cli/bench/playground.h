@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::bench {
 

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "cli/tool_commands.h"
+#include "cli/stats/take_snapshot.h"
 
 namespace nfsrdma::cli::bench {
 namespace {

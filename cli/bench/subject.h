@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "cli/bench/document.h"
-#include "cli/mountinfo.h"
-#include "cli/outcome.h"
+#include "cli/support/mountinfo.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::bench {
 

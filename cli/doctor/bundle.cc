@@ -22,10 +22,10 @@
 #include <optional>
 
 #include "cli/doctor/name_filter.h"
-#include "cli/mountinfo.h"
-#include "cli/source.h"
+#include "cli/options/source.h"
+#include "cli/support/mountinfo.h"
+#include "transport/net/endpoint.h"
 #include "transport/runtime/fd.h"
-#include "transport/tcp/endpoint.h"
 
 extern char** environ;
 
@@ -127,8 +127,8 @@ NameFilter filter_for(const Facts& facts) {
     filter.add("server", m.snapshot->client.session.server_owner);
     filter.add("server", m.snapshot->client.session.server_scope);
     for (const rpc::TransportStatus& t : m.snapshot->client.transports) {
-      filter.add("address", tcp::address_in(t.peer));
-      filter.add("address", tcp::address_in(t.local));
+      filter.add("address", net::address_in(t.peer));
+      filter.add("address", net::address_in(t.local));
     }
   }
   return filter;

@@ -8,7 +8,7 @@
 
 #include "cli/doctor/checks.h"
 #include "cli/doctor/facts.h"
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::doctor {
 

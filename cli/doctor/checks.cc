@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::doctor {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/control_protocol.h"
+#include "cli/control/control_protocol.h"
 #include "cli/doctor/facts.h"
 
 namespace nfsrdma::cli::doctor {

@@ -10,8 +10,8 @@
 #include "cli/doctor/checks.h"
 #include "cli/doctor/doctor_verb.h"
 #include "cli/doctor/gather.h"
-#include "cli/log_setup.h"
-#include "cli/outcome.h"
+#include "cli/options/log_setup.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli::doctor {
 namespace {

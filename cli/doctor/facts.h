@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/snapshot.h"
+#include "cli/stats/snapshot.h"
 #include "transport/fabric/verbs/inventory.h"
 
 namespace nfsrdma::cli::doctor {

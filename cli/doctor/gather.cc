@@ -27,13 +27,13 @@
 #include <utility>
 
 #include "cli/doctor/gather_server.h"
-#include "cli/mount_point.h"
-#include "cli/option_split.h"
-#include "cli/options.h"
-#include "cli/source.h"
-#include "cli/tool_commands.h"
-#include "cli/translate.h"
-#include "cli/version.h"
+#include "cli/mount/mount_point.h"
+#include "cli/options/option_split.h"
+#include "cli/options/options.h"
+#include "cli/options/source.h"
+#include "cli/server/translate.h"
+#include "cli/stats/take_snapshot.h"
+#include "cli/support/version.h"
 #include "transport/memory/available_memory.h"
 
 namespace nfsrdma::cli::doctor {

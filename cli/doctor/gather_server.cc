@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "cli/explain.h"
-#include "cli/probe_rdma.h"
-#include "cli/server_session.h"
-#include "cli/server_steps.h"
-#include "cli/source.h"
-#include "client/nfs4/id_map.h"
+#include "cli/options/source.h"
+#include "cli/server/explain.h"
+#include "cli/server/probe_rdma.h"
+#include "cli/server/server_session.h"
+#include "cli/server/server_steps.h"
+#include "client/api/options.h"
 
 namespace nfsrdma::cli::doctor {
 namespace {
@@ -55,7 +55,7 @@ auto bounded(Milliseconds limit, Step step) -> std::optional<decltype(step())> {
   return future.get();
 }
 
-std::string name_of(const tcp::Endpoint& endpoint) {
+std::string name_of(const net::Endpoint& endpoint) {
   char text[NI_MAXHOST] = {};
   if (getnameinfo(endpoint.get(), endpoint.length, text, sizeof text, nullptr, 0, NI_NAMEREQD) != 0)
     return {};
@@ -99,9 +99,9 @@ void ask_version(const Fd& fd, PortFacts& port, Clock::time_point end) {
     port.answer = NfsAnswer::kVersion3;
 }
 
-PortFacts ask_port(const std::vector<tcp::Endpoint>& endpoints, Clock::time_point end) {
+PortFacts ask_port(const std::vector<net::Endpoint>& endpoints, Clock::time_point end) {
   PortFacts port;
-  for (const tcp::Endpoint& endpoint : endpoints) {
+  for (const net::Endpoint& endpoint : endpoints) {
     Connecting one = connect_to(endpoint, within(end, kConnect));
     // Keep the most informative state: a refusal tells more than silence.
     const PortState state = state_of(one.error);
@@ -147,7 +147,7 @@ void list(ServerSession& session, const client::Entry& root, SessionFacts& facts
     facts.names.push_back(entry.name);
     ++facts.entries;
     if (!entry.entry) continue;
-    facts.nobodys += entry.entry->attributes.uid == client::IdMap::kNobody ? 1 : 0;
+    facts.nobodys += entry.entry->attributes.uid == client::kNobody ? 1 : 0;
     note(entry.entry->attributes, facts, now_seconds());
   }
 }
@@ -221,9 +221,9 @@ std::optional<ServerFacts> gather_server(const ProbeVerb& verb, Clock::time_poin
     return facts;
   }
   facts.resolved = true;
-  const std::vector<tcp::Endpoint>& endpoints = **resolved;
-  for (const tcp::Endpoint& endpoint : endpoints)
-    facts.addresses.push_back(tcp::address_in(tcp::to_string(endpoint)));
+  const std::vector<net::Endpoint>& endpoints = **resolved;
+  for (const net::Endpoint& endpoint : endpoints)
+    facts.addresses.push_back(net::address_in(net::to_string(endpoint)));
   facts.reverse =
       bounded(within(end, kNames), [first = endpoints.front()] { return name_of(first); }).value_or("");
 

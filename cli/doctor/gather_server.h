@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "cli/doctor/facts.h"
-#include "cli/probe.h"
+#include "cli/server/probe.h"
 
 namespace nfsrdma::cli::doctor {
 

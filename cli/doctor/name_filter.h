@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/control_protocol.h"
+#include "cli/control/control_protocol.h"
 
 namespace nfsrdma::cli::doctor {
 

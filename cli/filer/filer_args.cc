@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/command_words.h"
-#include "cli/version.h"
+#include "cli/options/command_words.h"
+#include "cli/support/version.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -124,7 +124,7 @@ Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand
       {.path = path,
        .directory = directory,
        .read_only = how.read_only,
-       .squash = how.root_squash ? filer::Squash::kRoot : filer::Squash::kNone,
+       .squash = how.root_squash ? filer::tree::Squash::kRoot : filer::tree::Squash::kNone,
        .sync = how.sync});
   return {};
 }
@@ -136,7 +136,7 @@ Outcome<> set_versions(const std::string& list, rdma::ResponderOptions& options)
   return {};
 }
 
-Outcome<> set_fabrics(const std::string& list, filer::RdmaListenOptions& options) {
+Outcome<> set_fabrics(const std::string& list, filer::nfs::RdmaListenOptions& options) {
   const bool both = list == "software,verbs" || list == "verbs,software";
   options.software = both || list == "software";
   options.devices = both || list == "verbs";
@@ -252,7 +252,7 @@ struct Given {
   }
 };
 
-Outcome<> set_addresses(const Given& given, filer::Options& options) {
+Outcome<> set_addresses(const Given& given, filer::nfs::Options& options) {
   auto tcp = parse_endpoint(given.listen, kNfsPort);
   if (!tcp) return tl::unexpected(std::move(tcp).error());
   options.address = tcp->address;
@@ -285,10 +285,10 @@ Outcome<FilerCommand> command_of(const Given& given) {
   command.log_level = parse_log_level(given.log_level).value_or(LogLevel::kInfo);
   // Courtesy as in Linux' server: a client that slept longer than its lease keeps state that no other client
   // has claimed since.
-  command.switches.expiry = filer::Expiry::kCourtesy;
-  command.switches.delegations = given.delegations == "none"   ? filer::Delegations::kNever
-                                 : given.delegations == "read" ? filer::Delegations::kRead
-                                                               : filer::Delegations::kReadOrWrite;
+  command.switches.expiry = filer::nfs::Expiry::kCourtesy;
+  command.switches.delegations = given.delegations == "none"   ? filer::nfs::Delegations::kNever
+                                 : given.delegations == "read" ? filer::nfs::Delegations::kRead
+                                                               : filer::nfs::Delegations::kReadOrWrite;
   if (auto set = set_addresses(given, command.options); !set) return tl::unexpected(std::move(set).error());
   if (given.exports.empty()) return usage("nothing is exported: --export DIR or --export memory");
   const Exporting how{given.read_only, !given.no_root_squash, !given.async};

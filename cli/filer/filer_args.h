@@ -9,17 +9,17 @@
 #include <variant>
 #include <vector>
 
-#include "cli/command_outline.h"
-#include "cli/mount_options.h"
-#include "cli/outcome.h"
+#include "cli/options/mount_options.h"
+#include "cli/support/outcome.h"
+#include "cli/tool/command_outline.h"
 #include "filer/fault_rules.h"
-#include "filer/options.h"
+#include "filer/nfs/options.h"
 
 namespace nfsrdma::cli {
 
 struct FilerCommand {
-  filer::Options options;
-  filer::Switches switches;
+  filer::nfs::Options options;
+  filer::nfs::Switches switches;
   std::vector<filer::FaultRule> faults;
   std::map<std::string, uint64_t> memory_bytes{};  // SIZE of exports in memory, by path, if given
   bool read_only = false;                          // applies also to exports in memory

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <cstdio>
 
-#include "cli/log_setup.h"
-#include "cli/reporter.h"
-#include "cli/version.h"
+#include "cli/mount/reporter.h"
+#include "cli/options/log_setup.h"
+#include "cli/support/version.h"
 #include "filer/server.h"
 #include "filer/tree/caller_thread.h"
 #include "transport/runtime/log.h"
@@ -24,7 +24,7 @@ std::string endpoint(const std::string& address, uint16_t port) {
                                                 : fmt::format("[{}]:{}", address, port);
 }
 
-std::string ready_line(const filer::Options& options, const filer::Server& server) {
+std::string ready_line(const filer::nfs::Options& options, const filer::Server& server) {
   std::string line = "listening tcp " + endpoint(options.address, server.port());
   if (options.rdma.listen) line += " rdma " + endpoint(options.rdma.address, server.rdma_port());
   return line + "\n";
@@ -32,7 +32,7 @@ std::string ready_line(const filer::Options& options, const filer::Server& serve
 
 // Clients take two servers with the same server owner for one server with two addresses (RFC 8881 section
 // 2.10.5). So each server has its own owner, which stays the same after a restart on the same port.
-void set_identity(filer::Options& options) {
+void set_identity(filer::nfs::Options& options) {
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   const std::string where =
@@ -55,10 +55,10 @@ std::string start_advice(const Error& error) {
 }
 
 // Root in a user namespace that cannot impersonate its callers counts as an ordinary user.
-filer::Believed believed(bool insecure) {
-  if (insecure) return filer::Believed::kEverybody;
-  return filer::CallerThread().can_impersonate() ? filer::Believed::kReservedPorts
-                                                 : filer::Believed::kOwnUser;
+filer::links::Believed believed(bool insecure) {
+  if (insecure) return filer::links::Believed::kEverybody;
+  return filer::tree::CallerThread().can_impersonate() ? filer::links::Believed::kReservedPorts
+                                                       : filer::links::Believed::kOwnUser;
 }
 
 // The default size of a tmpfs.
@@ -67,7 +67,7 @@ uint64_t half_of_ram() {
 }
 
 void prepare(filer::Server& server, const FilerCommand& command) {
-  server.configure([&](filer::Switches& switches) { switches = command.switches; });
+  server.configure([&](filer::nfs::Switches& switches) { switches = command.switches; });
   for (const std::string& path : command.options.exports) {
     const auto size = command.memory_bytes.find(path);
     server.set_space(path, size != command.memory_bytes.end() ? size->second : half_of_ram());

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/helper_args.h"
-#include "cli/option_table.h"
+#include "cli/mount/helper_args.h"
+#include "cli/options/option_table.h"
 
 namespace nfsrdma::cli::pages {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/command_outline.h"
+#include "cli/tool/command_outline.h"
 
 namespace nfsrdma::cli::pages {
 

@@ -4,7 +4,7 @@
 
 #include "cli/filer/filer_args.h"
 #include "cli/pages/completion.h"
-#include "cli/tool_args.h"
+#include "cli/tool/tool_args.h"
 
 namespace nfsrdma::cli::pages {
 namespace {

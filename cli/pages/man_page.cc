@@ -9,11 +9,11 @@
 #include <set>
 #include <vector>
 
-#include "cli/command_outline.h"
 #include "cli/filer/filer_args.h"
-#include "cli/option_table.h"
-#include "cli/tool_args.h"
-#include "cli/version.h"
+#include "cli/options/option_table.h"
+#include "cli/support/version.h"
+#include "cli/tool/command_outline.h"
+#include "cli/tool/tool_args.h"
 
 namespace nfsrdma::cli::pages {
 namespace {

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <optional>
 
-#include "cli/mountinfo.h"
-#include "cli/option_split.h"
+#include "cli/options/option_split.h"
+#include "cli/support/mountinfo.h"
 #include "transport/runtime/fd.h"
 
 namespace nfsrdma::cli {

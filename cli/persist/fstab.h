@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli {
 
 // Escapes the characters that getmntent(3) requires: blanks, newlines, backslashes, and '#', which begins a
-// comment. unescape_octal() (cli/mountinfo.h) reverses it.
+// comment. unescape_octal() (cli/support/mountinfo.h) reverses it.
 std::string escape_fstab(std::string_view field);
 
 // "SOURCE DIR nfsrdma-fuse OPTIONS 0 0", without a newline. `options` is a list as for -o. Adds _netdev

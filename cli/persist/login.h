@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli {
 

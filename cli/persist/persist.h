@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/option_split.h"
-#include "cli/outcome.h"
+#include "cli/options/option_split.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 
 namespace nfsrdma::cli {
 

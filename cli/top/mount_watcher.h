@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/mountinfo.h"
-#include "cli/outcome.h"
-#include "cli/snapshot.h"
+#include "cli/stats/snapshot.h"
+#include "cli/support/mountinfo.h"
+#include "cli/support/outcome.h"
 #include "cli/top/top_view.h"
 
 namespace nfsrdma::cli::top {

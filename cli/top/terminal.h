@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 #include "cli/top/top_view.h"
 
 namespace nfsrdma::cli::top {

@@ -9,9 +9,9 @@
 #include <ctime>
 #include <thread>
 
-#include "cli/mountinfo.h"
-#include "cli/outcome.h"
-#include "cli/tool_commands.h"
+#include "cli/stats/take_snapshot.h"
+#include "cli/support/mountinfo.h"
+#include "cli/support/outcome.h"
 #include "cli/top/mount_watcher.h"
 #include "cli/top/terminal.h"
 #include "cli/top/top_view.h"

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/process_load.h"
-#include "cli/snapshot.h"
+#include "cli/stats/process_load.h"
+#include "cli/stats/snapshot.h"
 
 namespace nfsrdma::cli::top {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 constexpr uint64_t kNanosecond = 1'000'000'000;
@@ -367,4 +367,4 @@ Result<> take(const PATHCONF3res& from, PathconfAnswer& into) {
   return {};
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

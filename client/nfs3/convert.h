@@ -8,7 +8,7 @@
 #include "client/nfs3/libnfs.h"
 #include "client/nfs3/wire.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 // `handle` must outlive the returned structure.
 nfs_fh3 to_wire(const std::string& handle);
@@ -37,4 +37,4 @@ Result<> take(const FSSTAT3res& from, FsstatAnswer& into);
 Result<> take(const FSINFO3res& from, FsinfoAnswer& into);
 Result<> take(const PATHCONF3res& from, PathconfAnswer& into);
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -9,7 +9,7 @@
 
 #include "client/nfs3/libnfs.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 // The library's own function of that name. (RTLD_NEXT skips the program, which defines ours.)
@@ -50,7 +50,7 @@ CountFragments::~CountFragments() {
   counting = nullptr;
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3
 
 // Functions of the library that are not in its headers.
 extern "C" {
@@ -58,7 +58,7 @@ int rpc_add_fragment(rpc_context* rpc, char* data, uint32_t size);
 void rpc_free_all_fragments(rpc_context* rpc);
 }
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 bool decoder_is_guarded() {
   const auto ours = [](const char* name, auto* function) {
@@ -70,41 +70,41 @@ bool decoder_is_guarded() {
          ours("rpc_free_all_fragments", rpc_free_all_fragments);
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3
 
 extern "C" {
 
 bool_t libnfs_zdr_string(ZDR* zdr, char** string, uint32_t most) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_string)>("libnfs_zdr_string");
-  return nfsrdma::nfs3::fits(*zdr, most, 1) ? theirs(zdr, string, most) : bool_t{0};
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_string)>("libnfs_zdr_string");
+  return nfsrdma::client::nfs3::fits(*zdr, most, 1) ? theirs(zdr, string, most) : bool_t{0};
 }
 
 bool_t libnfs_zdr_bytes(ZDR* zdr, char** bytes, uint32_t* size, uint32_t most) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_bytes)>("libnfs_zdr_bytes");
-  return nfsrdma::nfs3::fits(*zdr, most, 1) ? theirs(zdr, bytes, size, most) : bool_t{0};
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_bytes)>("libnfs_zdr_bytes");
+  return nfsrdma::client::nfs3::fits(*zdr, most, 1) ? theirs(zdr, bytes, size, most) : bool_t{0};
 }
 
 bool_t libnfs_zdr_opaque(ZDR* zdr, char* bytes, uint32_t size) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_opaque)>("libnfs_zdr_opaque");
-  if (zdr->x_op == ZDR_DECODE && size > nfsrdma::nfs3::bytes_left(*zdr)) return 0;
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_opaque)>("libnfs_zdr_opaque");
+  if (zdr->x_op == ZDR_DECODE && size > nfsrdma::client::nfs3::bytes_left(*zdr)) return 0;
   return theirs(zdr, bytes, size);
 }
 
 // An element takes at least one word.
 bool_t libnfs_zdr_array(ZDR* zdr, char** array, uint32_t* count, uint32_t most, uint32_t element_bytes,
                         zdrproc_t element) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_array)>("libnfs_zdr_array");
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_array)>("libnfs_zdr_array");
   // The library multiplies in 32 bits.
   const bool small = element_bytes == 0 || most <= UINT32_MAX / element_bytes;
   const uint32_t bound = small ? most : UINT32_MAX / element_bytes;
-  if (!nfsrdma::nfs3::fits(*zdr, bound, 4)) return 0;
+  if (!nfsrdma::client::nfs3::fits(*zdr, bound, 4)) return 0;
   return theirs(zdr, array, count, most, element_bytes, element);
 }
 
 bool_t libnfs_zdr_pointer(ZDR* zdr, char** object, uint32_t size, zdrproc_t decode) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(libnfs_zdr_pointer)>("libnfs_zdr_pointer");
-  using nfsrdma::nfs3::depth;
-  if (depth >= nfsrdma::nfs3::kDeepestList) return 0;
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_pointer)>("libnfs_zdr_pointer");
+  using nfsrdma::client::nfs3::depth;
+  if (depth >= nfsrdma::client::nfs3::kDeepestList) return 0;
   ++depth;
   const bool_t done = theirs(zdr, object, size, decode);
   --depth;
@@ -112,17 +112,18 @@ bool_t libnfs_zdr_pointer(ZDR* zdr, char** object, uint32_t size, zdrproc_t deco
 }
 
 int rpc_add_fragment(rpc_context* rpc, char* data, uint32_t size) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(rpc_add_fragment)>("rpc_add_fragment");
-  if (auto* const kept = nfsrdma::nfs3::counting) {
-    kept->bytes += size + nfsrdma::nfs3::kFragmentCost;
-    if (kept->bytes > nfsrdma::nfs3::kMostFragmentBytes) return -1;
+  static auto* const theirs = nfsrdma::client::nfs3::own<decltype(rpc_add_fragment)>("rpc_add_fragment");
+  if (auto* const kept = nfsrdma::client::nfs3::counting) {
+    kept->bytes += size + nfsrdma::client::nfs3::kFragmentCost;
+    if (kept->bytes > nfsrdma::client::nfs3::kMostFragmentBytes) return -1;
   }
   return theirs(rpc, data, size);
 }
 
 void rpc_free_all_fragments(rpc_context* rpc) {
-  static auto* const theirs = nfsrdma::nfs3::own<decltype(rpc_free_all_fragments)>("rpc_free_all_fragments");
-  if (auto* const kept = nfsrdma::nfs3::counting) kept->bytes = 0;
+  static auto* const theirs =
+      nfsrdma::client::nfs3::own<decltype(rpc_free_all_fragments)>("rpc_free_all_fragments");
+  if (auto* const kept = nfsrdma::client::nfs3::counting) kept->bytes = 0;
   theirs(rpc);
 }
 

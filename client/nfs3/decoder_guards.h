@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 // The decoder recurses once per list entry. A thread's stack (8 MiB) has room for several times this depth.
 // The largest reply that we request has fewer entries (at least 24 bytes each).
@@ -45,4 +45,4 @@ class CountFragments {
 // True if the library calls the functions of decoder_guards.cc; also links them into the program. Any thread.
 bool decoder_is_guarded();
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

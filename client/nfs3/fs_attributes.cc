@@ -5,7 +5,7 @@
 
 #include "client/nfs3/nfs3_client.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 
 uint32_t Nfs3Filesystem::export_of(const nfs3::FileAttributes& from) {
   return exports_.index_of({from.fsid, 0});
@@ -20,11 +20,11 @@ Attributes Nfs3Filesystem::to_booked(const nfs3::FileAttributes& from) {
 Task<bool> Nfs3Filesystem::note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
                                 std::optional<uint64_t> before) {
   if (!from) {
-    expire(node);
+    attributes_.expire(node);
     co_return false;
   }
   const Attributes attributes = to_booked(*from);
-  co_return co_await book(node, attributes, order, cause, before);
+  co_return co_await attributes_.book(node, attributes, order, cause, before);
 }
 
 Task<> Nfs3Filesystem::note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order) {
@@ -37,7 +37,8 @@ Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, u
   std::optional<Attributes> after;
   if (wcc.after) after = to_booked(*wcc.after);
   const uint64_t before = after ? wcc.before.value_or(kUnknown) : kUnknown;
-  co_return co_await book_own_change(directory, before, after ? after->change : 0, false, after, order);
+  co_return co_await names_.book_own_change(directory, before, after ? after->change : 0, false, after,
+                                            order);
 }
 
 uint64_t Nfs3Filesystem::names_change(const NodeRef& directory) {
@@ -51,11 +52,11 @@ uint64_t Nfs3Filesystem::epoch_of(const NodeRef& directory, uint64_t before,
   // The attributes are from after the operation. If they differ from those before, the answer may be from
   // before the change.
   if (!after || before == 0 || after->attributes.change != before) return 0;
-  return names_epoch(directory, before);
+  return NameService::names_epoch(directory, before);
 }
 
 Error Nfs3Filesystem::failed(const NodeRef& node, uint32_t status, const char* op) {
-  return gone(node, nfs3::nfs3_error(status, op));
+  return attributes_.gone(node, nfs3::nfs3_error(status, op));
 }
 
 Task<Result<>> Nfs3Filesystem::fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) {
@@ -82,9 +83,9 @@ Task<Result<uint32_t>> Nfs3Filesystem::ask_access_for(RequestContext ctx, NodeRe
     NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, cause));
     *good = false;
   }
-  const uint64_t change = known_attributes(node).change;
+  const uint64_t change = AttributeService::known_attributes(node).change;
   // NFSv3 does not say which bits the server can check.
-  co_return note_access(ctx, nfs3_node(node), kEveryAccess, answer->access, change);
+  co_return access_.note_access(ctx, nfs3_node(node), kEveryAccess, answer->access, change);
 }
 
 Task<Result<uint32_t>> Nfs3Filesystem::ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) {
@@ -102,7 +103,7 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
   const bool opened_to_write = open && (cached_open(open).access & CachedOpen::kWrite) != 0;
   if (set.size && !opened_to_write)
     NFSRDMA_CO_TRY(
-        co_await require_access(ctx, node, nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND, "SETATTR"));
+        co_await access_.require_access(ctx, node, nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND, "SETATTR"));
   std::shared_ptr<Nfs3FileState> file;
   {
     std::lock_guard lock(n.mutex);
@@ -111,9 +112,9 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
   if (file && (set.size || set.mtime || set.mode)) {
     // A write that is repeated after a server restart must not undo the truncation, the time or the set-id
     // bits.
-    co_await write_back(node, file);
+    co_await write_back_.write_back(node, file);
   } else {
-    co_await settle_node(node);
+    co_await write_back_.settle_node(node);
   }
   const uint64_t order = nodes_.next_start();
   auto asking = server_.setattr(caller_of(ctx), n.fh(), set);
@@ -125,7 +126,7 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
   }
   co_await note_own(node, answer->wcc, order);
   if (!answer->wcc.after) NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kOwn));
-  co_return co_await sure_attributes(ctx, node);
+  co_return co_await attributes_.sure_attributes(ctx, node);
 }
 
 Task<Result<FilesystemStatus>> Nfs3Filesystem::statfs(RequestContext ctx, NodeRef node) {
@@ -139,4 +140,4 @@ Task<Result<FilesystemStatus>> Nfs3Filesystem::statfs(RequestContext ctx, NodeRe
   co_return s;
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // READ, WRITE, COMMIT, READDIR and READDIRPLUS (RFC 1813 sections 3.3.6, 3.3.7, 3.3.16, 3.3.17, 3.3.21).
-// client/cache calls them.
+// client/core calls them.
 #include <algorithm>
 #include <cerrno>
 
-#include "client/cache/listing.h"
+#include "client/core/names/listing.h"
 #include "client/nfs3/nfs3_client.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 
-Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRef open,
-                                                                      const IoAccount& account,
-                                                                      uint64_t offset, Slice destination,
-                                                                      ReadFor) {
+Task<Result<ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRef open, const IoAccount& account,
+                                                   uint64_t offset, Slice destination, ReadFor) {
   const CachedOpen& handle = cached_open(open);
   auto asking = server_.read(account.credential, fh_of(handle.node), offset, destination);
   auto answer = co_await std::move(asking);
@@ -26,10 +24,8 @@ Task<Result<CachingFilesystem::ReadPiece>> Nfs3Filesystem::read_piece(OpenFileRe
   co_return piece;
 }
 
-Task<Result<CachingFilesystem::Written>> Nfs3Filesystem::write_on_server(NodeRef node, CachedFileRef,
-                                                                         IoAccount account, uint64_t offset,
-                                                                         Slice data,
-                                                                         nfs4::stable_how4 stable) {
+Task<Result<Written>> Nfs3Filesystem::write_on_server(NodeRef node, CachedFileRef, IoAccount account,
+                                                      uint64_t offset, Slice data, nfs4::stable_how4 stable) {
   Written result{nfs4::FILE_SYNC4, {}};
   int verifiers = 0;
   for (size_t done = 0; done < data.size();) {
@@ -118,4 +114,4 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
   co_return listing.answer(cookie, plus, std::move(entries), answer->eof, belief);
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

@@ -10,7 +10,7 @@
 #include "transport/runtime/deadline.h"
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 // The time for UMNT if the server does not answer.
@@ -18,13 +18,13 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 // libnfs 4.0 accepts messages of up to this and 4096 bytes.
 constexpr uint32_t kLibraryIo = 1u << 20;
 
-tcp::Family family_of(AddressFamily family) {
+net::Family family_of(AddressFamily family) {
   switch (family) {
-    case AddressFamily::kIpv4: return tcp::Family::kIpv4;
-    case AddressFamily::kIpv6: return tcp::Family::kIpv6;
+    case AddressFamily::kIpv4: return net::Family::kIpv4;
+    case AddressFamily::kIpv6: return net::Family::kIpv6;
     case AddressFamily::kAny: break;
   }
-  return tcp::Family::kAny;
+  return net::Family::kAny;
 }
 
 std::string listed(const std::vector<std::string>& exports) {
@@ -36,18 +36,13 @@ std::string listed(const std::vector<std::string>& exports) {
   return text;
 }
 
-bool same_address(tcp::Endpoint a, tcp::Endpoint b) {
+bool same_address(net::Endpoint a, net::Endpoint b) {
   a.set_port(0);
   b.set_port(0);
-  return tcp::to_string(a) == tcp::to_string(b);
+  return net::to_string(a) == net::to_string(b);
 }
 
 }  // namespace
-
-std::unique_ptr<Filesystem> make_nfs3_filesystem(LoopPool& loops, BufferPool& buffers,
-                                                 ClientOptions options) {
-  return std::make_unique<Nfs3Filesystem>(loops, buffers, std::move(options));
-}
 
 Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
     : CachingFilesystem(loops, buffers, std::move(options), nodes_) {
@@ -61,23 +56,23 @@ Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
 
 Nfs3Filesystem::~Nfs3Filesystem() = default;
 
-Task<Result<tcp::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host) {
-  tcp::Resolver resolver(loop);
+Task<Result<net::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host) {
+  net::Resolver resolver(loop);
   auto endpoints = co_await resolver.resolve(std::move(host), options_.port, family_of(options_.family));
   if (!endpoints) co_return fail(std::move(endpoints.error()));
-  std::optional<tcp::Endpoint> known;
+  std::optional<net::Endpoint> known;
   {
     std::lock_guard lock(mutex_);
     known = address_;
   }
   // All connections use the same address of the server, while the server has it.
-  for (const tcp::Endpoint& endpoint : *endpoints) {
+  for (const net::Endpoint& endpoint : *endpoints) {
     if (known && same_address(endpoint, *known)) co_return endpoint;
   }
   co_return endpoints->front();
 }
 
-Task<Result<tcp::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
+Task<Result<net::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
   auto found = co_await resolve(loop, options_.host);
   if (!found) co_return found;
   std::lock_guard lock(mutex_);
@@ -94,7 +89,7 @@ Task<Result<std::string>> Nfs3Filesystem::find_export() {
   if (*port == 0) port = co_await nfs3::ask_port(loop, *server, nfs3::kNfsProgram, nfs3::kNfsVersion);
   if (!port) co_return fail(std::move(port.error()));
   server->set_port(*port);
-  Result<tcp::Endpoint> mountd = *server;
+  Result<net::Endpoint> mountd = *server;
   if (!options_.v3.mount_host.empty()) mountd = co_await resolve(loop, options_.v3.mount_host);
   if (!mountd) co_return fail(std::move(mountd.error()));
   port = options_.v3.mount_port;
@@ -153,7 +148,7 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
   auto names = co_await std::move(asking_names);
   if (!names) co_return fail(std::move(names.error()));
   if (names->status == 0 && names->name_max != 0) limits_.name_max = std::min(names->name_max, 255U);
-  co_return cached_entry(node, Duration::zero());
+  co_return attributes_.cached_entry(node, Duration::zero());
 }
 
 Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
@@ -164,7 +159,7 @@ Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
   mounted_ = true;  // by MNT, so unmount() must send UMNT
   NFSRDMA_CO_TRY(co_await connect_all());
   auto root = co_await read_root(*handle);
-  if (root) loops_[0].spawn(send_held_periodically());
+  if (root) loops_[0].spawn(run_periodically());
   co_return root;
 }
 
@@ -176,12 +171,12 @@ Task<> Nfs3Filesystem::write_back_everything() {
       file = nfs3_node(node).file;
     }
     if (!file) continue;
-    co_await write_back(node, file);
+    co_await write_back_.write_back(node, file);
     {
       std::lock_guard lock(nfs3_node(node).mutex);
       file->openers = 0;
     }
-    co_await remove_if_hidden(node, file);
+    co_await removals_.remove_if_hidden(node, file);
     files_.drop_if_unused(nfs3_node(node));
   }
 }
@@ -234,6 +229,15 @@ Statistics Nfs3Filesystem::statistics() const {
     s.cache.open_files += file ? file->openers : 0;
   }
   return s;
+}
+
+}  // namespace nfsrdma::client::nfs3
+
+namespace nfsrdma::client {
+
+std::unique_ptr<Filesystem> make_nfs3_filesystem(LoopPool& loops, BufferPool& buffers,
+                                                 ClientOptions options) {
+  return std::make_unique<nfs3::Nfs3Filesystem>(loops, buffers, std::move(options));
 }
 
 }  // namespace nfsrdma::client

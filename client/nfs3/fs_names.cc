@@ -8,9 +8,10 @@
 
 #include <cerrno>
 
+#include "client/core/names/valid_name.h"
 #include "client/nfs3/nfs3_client.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 // libnfs 4.0 encodes SYMLINK's call into a buffer of 4 KiB. With the longest handle, name and credential,
@@ -48,12 +49,12 @@ Task<Result<Entry>> Nfs3Filesystem::lookup_on_server(RequestContext ctx, NodeRef
   belief.epoch = epoch_of(directory, before, answer->directory.after);
   if (answer->status == nfs3::NFS3ERR_NOENT_) {
     const NodeRef nobody;
-    co_return learnt_entry(directory, name, nobody, belief);
+    co_return names_.learnt_entry(directory, name, nobody, belief);
   }
   if (answer->status != 0) co_return fail(failed(directory, answer->status, "LOOKUP"));
   auto node = co_await object(ctx, *answer, belief.order, Cause::kAsked);
   if (!node) co_return fail(std::move(node.error()));
-  co_return learnt_entry(directory, name, *node, belief);
+  co_return names_.learnt_entry(directory, name, *node, belief);
 }
 
 Task<Result<std::string>> Nfs3Filesystem::readlink(RequestContext ctx, NodeRef node) {
@@ -69,7 +70,7 @@ Task<Result<std::string>> Nfs3Filesystem::readlink(RequestContext ctx, NodeRef n
 Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef directory, std::string name,
                                             Result<nfs3::ObjectAnswer> answer, uint64_t order, const char* op,
                                             Cause cause) {
-  NameToBe to_be(*this, directory, name);
+  NameService::NameToBe to_be(names_, directory, name);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
     co_await note(directory, answer->directory.after, order, Cause::kAsked);
@@ -88,7 +89,7 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   auto node = co_await object(ctx, *answer, order, cause);
   if (!node) co_return fail(std::move(node.error()));
   to_be.made(*node->get(), belief);
-  co_return cached_entry(*node, entry_ttl(directory, belief));
+  co_return attributes_.cached_entry(*node, names_.entry_ttl(directory, belief));
 }
 
 Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
@@ -130,8 +131,8 @@ Task<Result<Entry>> Nfs3Filesystem::symlink(RequestContext ctx, NodeRef director
 Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
                                          std::string name) {
   NFSRDMA_CO_TRY(check_new_name(name, "LINK"));
-  co_await settle_node(node);
-  NameToBe to_be(*this, directory, name);
+  co_await write_back_.settle_node(node);
+  NameService::NameToBe to_be(names_, directory, name);
   const uint64_t order = nodes_.next_start();
   auto asking = server_.link(caller_of(ctx), fh_of(node), fh_of(directory), name);
   auto answer = co_await std::move(asking);
@@ -146,7 +147,7 @@ Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeR
   co_await note(node, answer->object, order, Cause::kOwn);
   if (!answer->object) NFSRDMA_CO_TRY(co_await fetch_attributes(ctx, node, Cause::kOwn));
   to_be.made(*node.get(), belief);
-  co_return cached_entry(node, entry_ttl(directory, belief));
+  co_return attributes_.cached_entry(node, names_.entry_ttl(directory, belief));
 }
 
 Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
@@ -159,9 +160,9 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   auto asking = server_.remove(caller_of(ctx), fh_of(directory), name, is_directory);
   auto answer = co_await std::move(asking);
   // For a removed directory, fstat(2) can only return what is known.
-  if (!is_directory) expire(victim);
+  if (!is_directory) attributes_.expire(victim);
   if (!answer) {
-    name_in_doubt(directory, name);
+    names_.name_in_doubt(directory, name);
     co_return fail(std::move(answer.error()));
   }
   if (answer->status != 0) {
@@ -169,7 +170,7 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
     Error error = failed(directory, answer->status, op);
     // Section 3.3.13: for a directory that is not empty, servers return NOTEMPTY or EXIST.
     if (is_directory && answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
-    if (leaves_doubt(error, false)) name_in_doubt(directory, name);
+    if (leaves_doubt(error, false)) names_.name_in_doubt(directory, name);
     co_return fail(std::move(error));
   }
   const NameBelief belief = co_await note_change(directory, answer->wcc, order);
@@ -180,15 +181,15 @@ Task<Result<>> Nfs3Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
 Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                                 NodeRef to_directory, std::string to) {
   const bool one_directory = from_directory == to_directory;
-  const Moving known = moving(from_directory, from, to_directory, to);
+  const NameService::Moving known = names_.moving(from_directory, from, to_directory, to);
   const uint64_t order = nodes_.next_start();
   auto asking = server_.rename(caller_of(ctx), fh_of(from_directory), from, fh_of(to_directory), to);
   auto answer = co_await std::move(asking);
   const auto in_doubt = [&] {
-    name_in_doubt(from_directory, from);
-    name_in_doubt(to_directory, to);
+    names_.name_in_doubt(from_directory, from);
+    names_.name_in_doubt(to_directory, to);
   };
-  expire_moved(known);
+  names_.expire_moved(known);
   if (!answer) {
     in_doubt();
     co_return fail(std::move(answer.error()));
@@ -196,7 +197,7 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   if (answer->status != 0) {
     co_await note(from_directory, answer->from.after, order, Cause::kAsked);
     if (!one_directory) co_await note(to_directory, answer->to.after, order, Cause::kAsked);
-    Error error = gone(to_directory, failed(from_directory, answer->status, "RENAME"));
+    Error error = attributes_.gone(to_directory, failed(from_directory, answer->status, "RENAME"));
     // Section 3.3.14: RENAME replaces the target. If it fails with EXIST, the target is a directory that is
     // not empty.
     if (answer->status == nfs3::NFS3ERR_EXIST_) error.errnum = ENOTEMPTY;
@@ -206,8 +207,8 @@ Task<Result<>> Nfs3Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   const NameBelief to_belief = co_await note_change(to_directory, answer->to, order);
   NameBelief from_belief = to_belief;
   if (!one_directory) from_belief = co_await note_change(from_directory, answer->from, order);
-  names_moved(known, from_directory, from, from_belief, to_directory, to, to_belief);
+  names_.names_moved(known, from_directory, from, from_belief, to_directory, to, to_belief);
   co_return Result<>{};
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

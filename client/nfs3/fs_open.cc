@@ -12,7 +12,7 @@
 
 #include "client/nfs3/nfs3_client.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 uint64_t random_verifier() {
@@ -34,14 +34,14 @@ OpenFileRef Nfs3Filesystem::make_open(const NodeRef& node, const std::shared_ptr
 
 Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
   // The server must have our writes before it returns the file's attributes.
-  co_await settle_node(node);
+  co_await write_back_.settle_node(node);
   OpenReply reply;
   const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
   auto allowed = co_await ask_access_for(ctx, node, Cause::kOpened, &reply.keep_cache);
   Result<> done;
   if (!allowed) {
     done = fail(std::move(allowed.error()));
-  } else if (!suffices(*allowed, flags)) {
+  } else if (!AccessService::suffices(*allowed, flags)) {
     done = fail(system_error(EACCES, "ACCESS"));
   } else {
     reply.file = make_open(node, file, ctx, flags);
@@ -51,7 +51,7 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
   if (!options_.close_to_open) reply.keep_cache = true;
   {
     std::lock_guard lock(nfs3_node(node).mutex);
-    reply.size_is_news = size_is_news(nfs3_node(node));
+    reply.size_is_news = attributes_.size_is_news(nfs3_node(node));
   }
   co_return reply;
 }
@@ -82,7 +82,7 @@ Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
   reply.open.file = make_open(node, file, ctx, flags);
   files_.unpin(nfs3_node(node));
-  reply.entry = cached_entry(node, entry->entry_ttl);
+  reply.entry = attributes_.cached_entry(node, entry->entry_ttl);
   co_return reply;
 }
 
@@ -122,7 +122,7 @@ Task<Result<CreateReply>> Nfs3Filesystem::open_existing(RequestContext ctx, Node
       co_return fail(std::move(cut.error()));
     }
   }
-  reply.entry = cached_entry(there->node, there->entry_ttl);
+  reply.entry = attributes_.cached_entry(there->node, there->entry_ttl);
   co_return reply;
 }
 
@@ -134,27 +134,27 @@ Task<Result<>> Nfs3Filesystem::flush(RequestContext, OpenFileRef open, uint64_t)
     std::lock_guard lock(nfs3_node(handle.node).mutex);
     dirty = handle.cached->unsaved();
   }
-  if (dirty) co_await write_back(handle.node, handle.cached);
-  co_return unreported_error(handle);
+  if (dirty) co_await write_back_.write_back(handle.node, handle.cached);
+  co_return WriteBack::unreported_error(handle);
 }
 
 Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open) {
   CachedOpen& handle = cached_open(open);
   const NodeRef node = handle.node;
   const auto file = std::static_pointer_cast<Nfs3FileState>(handle.cached);
-  const HiddenRemovals::Pending closing = perhaps_last_close(*file);
+  const HiddenRemovals::Pending closing = removals_.perhaps_last_close(*file);
   bool unsaved = false;
   {
     std::lock_guard lock(nfs3_node(node).mutex);
     unsaved = file->unsaved();
   }
   // flush() has reported the errors, except those of later writes through a mapping.
-  if (unsaved && (handle.access & CachedOpen::kWrite) != 0) co_await write_back(node, file);
+  if (unsaved && (handle.access & CachedOpen::kWrite) != 0) co_await write_back_.write_back(node, file);
   {
     std::lock_guard lock(nfs3_node(node).mutex);
     if (file->openers != 0) --file->openers;
   }
-  co_await remove_if_hidden(node, file);
+  co_await removals_.remove_if_hidden(node, file);
   files_.drop_if_unused(nfs3_node(node));
 }
 
@@ -181,4 +181,4 @@ Task<Result<>> Nfs3Filesystem::flock(RequestContext, OpenFileRef, uint64_t, Lock
   co_return fail(no_locks());
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nfs3Filesystem: the NFSv3 client, one per mount. The methods are in fs_*.cc, by subject. Private to
-// client/nfs3; others create one through nfs3_filesystem.h.
+// client/nfs3; others create one through client/api/make_filesystem.h.
 //
 // Every reply brings attributes, and that of a change also some from before it (weak cache consistency, RFC
 // 1813 section 2.6). They replace NFSv4's change_info4, but the server does not guarantee that they are
@@ -13,14 +13,14 @@
 #include <mutex>
 #include <vector>
 
-#include "client/cache/caching_filesystem.h"
-#include "client/cache/open_files.h"
-#include "client/nfs3/nfs3_filesystem.h"
+#include "client/api/make_filesystem.h"
+#include "client/core/attributes/exports.h"
+#include "client/core/caching_filesystem.h"
+#include "client/core/nodes/open_files.h"
 #include "client/nfs3/node.h"
 #include "client/nfs3/procedures.h"
-#include "client/nfs4/attributes.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 
 class Nfs3Filesystem final : public CachingFilesystem {
  public:
@@ -114,8 +114,8 @@ class Nfs3Filesystem final : public CachingFilesystem {
   uint64_t epoch() const override { return epoch_.load(std::memory_order_acquire); }
 
   // --- fs_mount.cc ---
-  Task<Result<tcp::Endpoint>> resolve(Loop& loop, std::string host);
-  Task<Result<tcp::Endpoint>> find_server(Loop& loop);
+  Task<Result<net::Endpoint>> resolve(Loop& loop, std::string host);
+  Task<Result<net::Endpoint>> find_server(Loop& loop);
   // Finds the ports of NFS and MOUNT, and the root's file handle.
   Task<Result<std::string>> find_export();
   Task<Result<>> connect_all();
@@ -132,9 +132,9 @@ class Nfs3Filesystem final : public CachingFilesystem {
   std::atomic<uint64_t> epoch_{1};  // counts connections: the server may have restarted before any new one
   OpenFiles<Nfs3Node, Nfs3FileState> files_;
   std::mutex mutex_;                      // guards the next member
-  std::optional<tcp::Endpoint> address_;  // with NFS's port
-  tcp::Endpoint mountd_;                  // fixed after mount()
+  std::optional<net::Endpoint> address_;  // with NFS's port
+  net::Endpoint mountd_;                  // fixed after mount()
   bool mounted_ = false;
 };
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

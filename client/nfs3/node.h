@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "client/cache/cached_file.h"
+#include "client/core/nodes/cached_file.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs3 {
 
 struct Nfs3FileState final : CachedFile {
   using CachedFile::CachedFile;
@@ -52,4 +52,4 @@ class Nfs3File final : public CachedOpen {
   IoAccount account(const RequestContext&) const override { return {nullptr, credential, {}}; }
 };
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs3

@@ -9,7 +9,7 @@
 
 #include "client/nfs3/libnfs.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -22,7 +22,7 @@ rpc::CredentialPtr nobody() {
   return std::make_shared<rpc::Credential>("", 0, 0, std::vector<uint32_t>{});
 }
 
-Task<Result<>> one_call(Loop& loop, tcp::Endpoint server, const char* op, RawCall call) {
+Task<Result<>> one_call(Loop& loop, net::Endpoint server, const char* op, RawCall call) {
   struct State {
     Completion<Result<>> done;
     bool ended = false;
@@ -45,7 +45,7 @@ Task<Result<>> one_call(Loop& loop, tcp::Endpoint server, const char* op, RawCal
   Result<> connected = co_await connection->connect(server, kConnectLimit);
   if (!connected) {
     connected.error().op = op;
-    if (connected.error().cause.empty()) connected.error().cause = tcp::to_string(server);
+    if (connected.error().cause.empty()) connected.error().cause = net::to_string(server);
     co_return connected;
   }
   connection->send(call);
@@ -160,7 +160,7 @@ int mount_errno(int status) {
 
 }  // namespace
 
-Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t program, uint32_t version) {
+Task<Result<uint16_t>> ask_port(Loop& loop, net::Endpoint server, uint32_t program, uint32_t version) {
   server.set_port(kPortmapperPort);
   PortQuestion question{program, version};
   // Version 2 supports only IPv4.
@@ -183,7 +183,7 @@ Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t progr
   co_return port;
 }
 
-Task<Result<std::string>> mount_export(Loop& loop, tcp::Endpoint mountd, std::string path,
+Task<Result<std::string>> mount_export(Loop& loop, net::Endpoint mountd, std::string path,
                                        rpc::CredentialPtr credential) {
   MountAnswer answer;
   RawCall call;
@@ -199,7 +199,7 @@ Task<Result<std::string>> mount_export(Loop& loop, tcp::Endpoint mountd, std::st
   co_return std::move(answer.handle);
 }
 
-Task<Result<std::vector<std::string>>> list_exports(Loop& loop, tcp::Endpoint mountd) {
+Task<Result<std::vector<std::string>>> list_exports(Loop& loop, net::Endpoint mountd) {
   std::vector<std::string> paths;
   RawCall call;
   call.issue = issue_export;
@@ -212,7 +212,7 @@ Task<Result<std::vector<std::string>>> list_exports(Loop& loop, tcp::Endpoint mo
   co_return std::move(paths);
 }
 
-Task<> unmount_export(Loop& loop, tcp::Endpoint mountd, std::string path, rpc::CredentialPtr credential) {
+Task<> unmount_export(Loop& loop, net::Endpoint mountd, std::string path, rpc::CredentialPtr credential) {
   RawCall call;
   call.issue = issue_umnt;
   call.take = take_nothing;
@@ -221,4 +221,4 @@ Task<> unmount_export(Loop& loop, tcp::Endpoint mountd, std::string path, rpc::C
   (void)co_await one_call(loop, mountd, "UMNT", std::move(call));
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -10,20 +10,20 @@
 
 #include "client/nfs3/raw_connection.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 constexpr uint32_t kNfsProgram = 100003, kMountProgram = 100005, kNfsVersion = 3, kMountVersion = 3;
 constexpr uint16_t kPortmapperPort = 111;
 
 // The program's TCP port. kPermanent with EPROTONOSUPPORT if it is not registered.
-Task<Result<uint16_t>> ask_port(Loop& loop, tcp::Endpoint server, uint32_t program, uint32_t version);
+Task<Result<uint16_t>> ask_port(Loop& loop, net::Endpoint server, uint32_t program, uint32_t version);
 
 // MNT: the file handle of the export's root. kPermanent if the server refuses.
-Task<Result<std::string>> mount_export(Loop& loop, tcp::Endpoint mountd, std::string path,
+Task<Result<std::string>> mount_export(Loop& loop, net::Endpoint mountd, std::string path,
                                        rpc::CredentialPtr credential);
 // EXPORT: all exported paths, including those that this client may not mount.
-Task<Result<std::vector<std::string>>> list_exports(Loop& loop, tcp::Endpoint mountd);
+Task<Result<std::vector<std::string>>> list_exports(Loop& loop, net::Endpoint mountd);
 // UMNT: removes this mount from the server's list, if the server answers.
-Task<> unmount_export(Loop& loop, tcp::Endpoint mountd, std::string path, rpc::CredentialPtr credential);
+Task<> unmount_export(Loop& loop, net::Endpoint mountd, std::string path, rpc::CredentialPtr credential);
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -10,7 +10,7 @@
 #include "client/nfs3/convert.h"
 #include "transport/runtime/trace.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -300,4 +300,4 @@ Task<Result<WriteAnswer>> Procedures::commit(Credential credential, std::string 
 
 #undef NFSRDMA_NFS3_RUN
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -10,11 +10,11 @@
 #include <memory>
 #include <vector>
 
+#include "client/core/operation_counters.h"
 #include "client/nfs3/rpc_client.h"
 #include "client/nfs3/wire.h"
-#include "client/operation_counters.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 class Procedures {
  public:
@@ -75,4 +75,4 @@ class Procedures {
   client::OperationCounters counters_{procedure_name};
 };
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "client/cache/caching_filesystem.h"
+#include "client/core/process_credential.h"
 #include "client/nfs3/decoder_guards.h"
 #include "client/nfs3/libnfs.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 // The tag of a library callback: the call, and its connection.
@@ -45,7 +45,7 @@ struct Numeric {
   int port = 0;
 };
 
-Result<Numeric> numeric(const tcp::Endpoint& server) {
+Result<Numeric> numeric(const net::Endpoint& server) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
   const int rc = getnameinfo(server.get(), server.length, host, sizeof host, port, sizeof port,
                              NI_NUMERICHOST | NI_NUMERICSERV);
@@ -62,7 +62,7 @@ RawConnection::~RawConnection() {
   destroy();
 }
 
-Task<Result<>> RawConnection::connect(tcp::Endpoint server, Duration limit) {
+Task<Result<>> RawConnection::connect(net::Endpoint server, Duration limit) {
   const auto self = shared_from_this();
   auto to = numeric(server);
   if (!to) co_return fail(std::move(to.error()));
@@ -100,7 +100,7 @@ Task<Result<>> RawConnection::connect(tcp::Endpoint server, Duration limit) {
     co_return done;
   }
   connected_ = true;
-  if (auto address = tcp::local_endpoint(rpc_get_fd(rpc_))) local_ = tcp::to_string(*address);
+  if (auto address = net::local_endpoint(rpc_get_fd(rpc_))) local_ = net::to_string(*address);
   watch_reads();
   co_return done;
 }
@@ -140,7 +140,7 @@ bool RawConnection::set_credential(const rpc::CredentialPtr& credential) {
   if (credential == credential_) return true;
   if (credential_ && std::ranges::equal(credential->encoded(), credential_->encoded())) return true;
   std::vector<uint32_t> groups = credential->groups();
-  static const std::string machine = client::machine_name();
+  static const std::string machine = machine_name();
   // The library encodes the credential when it takes a call, and frees the previous credential.
   AUTH* auth = libnfs_authunix_create(machine.c_str(), credential->uid(), credential->gid(),
                                       static_cast<uint32_t>(groups.size()), groups.data());
@@ -260,4 +260,4 @@ void RawConnection::close(const char* why) {
   deliver();
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

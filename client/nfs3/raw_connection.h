@@ -19,15 +19,15 @@
 #include <vector>
 
 #include "client/nfs3/decoder_guards.h"
+#include "transport/net/endpoint.h"
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
 #include "transport/runtime/sync.h"
-#include "transport/tcp/endpoint.h"
 #include "xdr/support/result.h"
 
 struct rpc_context;
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 // The library calls this at the end of every call.
 using RawCallback = void (*)(rpc_context* rpc, int status, void* data, void* tag);
@@ -70,7 +70,7 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
 
   // Call once. Errors: Layer::kTransport, kReconnect, with the errno from the library's error text. If the
   // process is root, the library itself binds a port below 1024.
-  Task<Result<>> connect(tcp::Endpoint server, Duration limit);
+  Task<Result<>> connect(net::Endpoint server, Duration limit);
   // RPC calls go out in the order of the calls of send().
   void send(RawCall& call);
   // Pending calls end with kLost; no hook is called afterwards.
@@ -117,4 +117,4 @@ class RawConnection : public std::enable_shared_from_this<RawConnection> {
   bool going_ = false;    // in destroy(): the library's errors mean lost calls
 };
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -6,7 +6,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -67,7 +67,7 @@ Task<Result<>> RpcClient::connect() {
     std::lock_guard lock(status_mutex_);
     status_.state = rpc::TransportState::kConnecting;
   }
-  Result<tcp::Endpoint> server = co_await hooks_.find_server(loop_);
+  Result<net::Endpoint> server = co_await hooks_.find_server(loop_);
   if (!server) co_return fail(std::move(server.error()));
   RawConnection::Hooks hooks;
   hooks.on_end = [this](RawCall& call, RawEnd end, std::string text) { ended(call, end, std::move(text)); };
@@ -75,7 +75,7 @@ Task<Result<>> RpcClient::connect() {
   auto connection = std::make_shared<RawConnection>(loop_, std::move(hooks));
   Result<> connected = co_await connection->connect(*server, kConnectLimit);
   if (!connected) {
-    if (connected.error().cause.empty()) connected.error().cause = tcp::to_string(*server);
+    if (connected.error().cause.empty()) connected.error().cause = net::to_string(*server);
     co_return connected;
   }
   if (closing()) {
@@ -88,7 +88,7 @@ Task<Result<>> RpcClient::connect() {
   health_.connected(ready_since_);
   std::lock_guard lock(status_mutex_);
   status_.state = rpc::TransportState::kReady;
-  status_.peer = tcp::to_string(*server);
+  status_.peer = net::to_string(*server);
   status_.local = connection_->local();
   ++status_.connects;
   co_return Result<>{};
@@ -281,4 +281,4 @@ rpc::TransportStatus RpcClient::status() const {
   return s;
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

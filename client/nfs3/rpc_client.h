@@ -19,19 +19,19 @@
 #include <optional>
 #include <string>
 
+#include "client/api/options.h"
 #include "client/nfs3/raw_connection.h"
-#include "client/options.h"
 #include "transport/rpc/health.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 class RpcClient {
  public:
   struct Hooks {
     // The server's address; called before every connection.
-    std::function<Task<Result<tcp::Endpoint>>(Loop&)> find_server;
+    std::function<Task<Result<net::Endpoint>>(Loop&)> find_server;
     // Connected again after a loss; called before any call is sent again. The server may have restarted.
     std::function<void()> on_reconnected;
   };
@@ -93,4 +93,4 @@ class RpcClient {
   rpc::TransportStatus status_;
 };
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

@@ -4,7 +4,7 @@
 #include <array>
 #include <cerrno>
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 constexpr std::array kNames{"NULL",   "GETATTR", "SETATTR",  "LOOKUP", "ACCESS",  "READLINK",
@@ -64,4 +64,4 @@ std::string procedure_name(uint32_t procedure) {
   return procedure < kNames.size() ? kNames[procedure] : std::to_string(procedure);
 }
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

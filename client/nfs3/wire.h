@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "xdr/nfs4/basic.h"
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 
 // nfsstat3, RFC 1813 section 2.6. The values below 10000, and their names, are also NFSv4's.
 enum Status : uint32_t {
@@ -137,4 +137,4 @@ struct PathconfAnswer : Answer {
   uint32_t name_max = 0;
 };
 
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

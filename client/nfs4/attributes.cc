@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 using namespace nfs4;  // NOLINT: attribute names
@@ -40,32 +40,15 @@ const bitmap4 kSpaceAttributes =
     bitmap4::of({FATTR4_FILES_AVAIL, FATTR4_FILES_FREE, FATTR4_FILES_TOTAL, FATTR4_MAXNAME,
                  FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
 
-uint32_t Exports::index_of(const fsid4& fsid) {
-  std::lock_guard lock(mutex_);
-  const auto known = indices_.find({fsid.major, fsid.minor});
-  if (known != indices_.end()) return known->second;
-  const auto next = static_cast<uint32_t>(indices_.size());
-  if (next >= kMost) return kMost;
-  indices_.insert({{fsid.major, fsid.minor}, next});
-  return next;
-}
-
-std::optional<ExportLimits> Exports::limits(uint32_t export_index) const {
+std::optional<ExportLimits> ExportLimitsTable::get(uint32_t export_index) const {
   std::lock_guard lock(mutex_);
   const auto known = limits_.find(export_index);
   return known == limits_.end() ? std::nullopt : std::optional(known->second);
 }
 
-void Exports::set_limits(uint32_t export_index, const ExportLimits& limits) {
+void ExportLimitsTable::set(uint32_t export_index, const ExportLimits& limits) {
   std::lock_guard lock(mutex_);
   limits_.insert_or_assign(export_index, limits);
-}
-
-uint64_t Exports::ino(uint32_t export_index, const fsid4& fsid, uint64_t fileid) {
-  if (export_index == 0) return fileid;
-  uint64_t h = (fsid.major * 0x9e3779b97f4a7c15ULL) ^ (fsid.minor + 0x7f4a7c15ULL);
-  h ^= h >> 29;
-  return fileid ^ (h << 32 | 1ULL << 63);
 }
 
 uint32_t file_type_bits(nfs_ftype4 type) {
@@ -86,7 +69,7 @@ uint32_t file_type_bits(nfs_ftype4 type) {
 Attributes to_attributes(const fattr4& from, uint32_t export_index, uint32_t uid, uint32_t gid) {
   Attributes a;
   const uint32_t plain = from.type == NF4DIR ? 0555 : 0444;
-  a.ino = Exports::ino(export_index, from.fsid, from.fileid);
+  a.ino = Exports::ino(export_index, to_filesystem_id(from.fsid), from.fileid);
   a.mode = file_type_bits(from.type) | ((from.has(FATTR4_MODE) ? from.mode : plain) & 07777);
   a.nlink = from.has(FATTR4_NUMLINKS) ? from.numlinks : 1;
   a.uid = uid;
@@ -143,4 +126,4 @@ fattr4 to_fattr(const SetAttributes& set, const std::string& owner, const std::s
   return f;
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -8,12 +8,14 @@
 #include <optional>
 #include <utility>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
+#include "client/core/attributes/exports.h"
 #include "client/nfs4/id_map.h"
+#include "client/nfs4/protocol_types.h"
 #include "xdr/nfs4/attributes.h"
 #include "xdr/nfs4/file_ops.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 
 // For every GETATTR of a file.
 extern const nfs4::bitmap4 kFileAttributes;
@@ -39,28 +41,23 @@ struct ExportLimits {
   nfs4::bitmap4 exclusive_create_attributes;  // suppattr_exclcreat
 };
 
-// The server's file systems that this mount has seen; index 0 is that of its root. Any thread.
-class Exports {
+// The limits of the server's file systems, by export index (client/core/attributes/exports.h). Any thread.
+class ExportLimitsTable {
  public:
-  // A server may have an unlimited number of file systems. All beyond kMost share one index, and so one set
-  // of limits.
-  static constexpr uint32_t kMost = 4096;
-
-  uint32_t index_of(const nfs4::fsid4& fsid);
   // Nothing: not fetched yet.
-  std::optional<ExportLimits> limits(uint32_t export_index) const;
-  void set_limits(uint32_t export_index, const ExportLimits& limits);
-  // st_ino. It is the fileid, changed for file systems below the root's, because their fileids may be the
-  // same (one mount has one st_dev).
-  static uint64_t ino(uint32_t export_index, const nfs4::fsid4& fsid, uint64_t fileid);
+  std::optional<ExportLimits> get(uint32_t export_index) const;
+  void set(uint32_t export_index, const ExportLimits& limits);
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, uint32_t> indices_;  // by fsid4
   std::map<uint32_t, ExportLimits> limits_;
 };
 
 uint32_t file_type_bits(nfs4::nfs_ftype4 type);
+
+inline FilesystemId to_filesystem_id(const nfs4::fsid4& fsid) {
+  return {fsid.major, fsid.minor};
+}
 
 // Attributes that the server did not send get a harmless default. `uid` and `gid` are the mapped owners.
 Attributes to_attributes(const nfs4::fattr4& from, uint32_t export_index, uint32_t uid, uint32_t gid);
@@ -73,4 +70,4 @@ bool acl_lets_all_search(const nfs4::fattr4& from);
 // Attributes for SETATTR or CREATE. The owners are already mapped.
 nfs4::fattr4 to_fattr(const SetAttributes& set, const std::string& owner, const std::string& owner_group);
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -9,7 +9,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 constexpr size_t kMaxAnswers = 65536;
@@ -140,4 +140,4 @@ void IdMap::serve() {
   }
 }
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

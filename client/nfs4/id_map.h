@@ -17,14 +17,14 @@
 #include <thread>
 #include <unordered_map>
 
-#include "client/options.h"
+#include "client/api/options.h"
+#include "client/nfs4/protocol_types.h"
 #include "transport/runtime/sync.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 
 class IdMap {
  public:
-  static constexpr uint32_t kNobody = 65534;
   enum class Kind : uint8_t { kUser, kGroup };
 
   explicit IdMap(IdMapping mode);
@@ -63,4 +63,4 @@ class IdMap {
   std::thread thread_;
 };
 
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -3,7 +3,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -31,14 +31,14 @@ struct CallbackCredential {
 
 }  // namespace
 
-LinkPtr BackChannel::link_of(const Session& session) const {
-  for (const LinkId id : session.back_links) {
-    if (LinkPtr link = environment_.find_link(id)) return link;
+links::LinkPtr BackChannel::link_of(const state::Session& session) const {
+  for (const links::LinkId id : session.back_links) {
+    if (links::LinkPtr link = environment_.find_link(id)) return link;
   }
   return nullptr;
 }
 
-bool BackChannel::waiting(const Session& session) const {
+bool BackChannel::waiting(const state::Session& session) const {
   for (const auto& [id, pending] : pending_) {
     if (pending.owner == &session && !pending.sent) return true;
   }
@@ -50,7 +50,7 @@ const CallbackResult* BackChannel::result(CallbackId id) const {
   return at == results_.end() ? nullptr : &at->second;
 }
 
-CallbackId BackChannel::call(Session& session, Callback callback) {
+CallbackId BackChannel::call(state::Session& session, Callback callback) {
   const CallbackId id = next_id_++;
   for (auto at = results_.begin(); at != results_.end() && at->first + kKeptResults < id;)
     at = pending_.contains(at->first) ? std::next(at) : results_.erase(at);
@@ -66,8 +66,8 @@ CallbackId BackChannel::call(Session& session, Callback callback) {
   return id;
 }
 
-void BackChannel::pump(Session& session) {
-  const LinkPtr link = link_of(session);
+void BackChannel::pump(state::Session& session) {
+  const links::LinkPtr link = link_of(session);
   if (link == nullptr) return;
   for (auto& [id, pending] : pending_) {
     if (pending.owner != &session || pending.sent || pending.resting) continue;
@@ -86,7 +86,7 @@ void BackChannel::pump(Session& session) {
 }
 
 ByteVector BackChannel::encode(const Pending& pending) const {
-  const Session& session = *pending.owner;
+  const state::Session& session = *pending.owner;
   const Callback& c = pending.callback;
   CB_COMPOUND4args args;
   args.minorversion = c.minor_version.value_or(1);
@@ -119,7 +119,7 @@ ByteVector BackChannel::encode(const Pending& pending) const {
   return message;
 }
 
-void BackChannel::transmit(Pending& pending, const LinkPtr& link) {
+void BackChannel::transmit(Pending& pending, const links::LinkPtr& link) {
   pending.link = link->id();
   pending.xid = rpc::Xid{next_xid_++};
   pending.sent = true;
@@ -134,13 +134,13 @@ void BackChannel::transmit(Pending& pending, const LinkPtr& link) {
 
 void BackChannel::give_slot_back(Pending& pending, bool advance) {
   if (!pending.has_slot || pending.owner == nullptr) return;
-  BackSlot& slot = pending.owner->back_slots[pending.slot];
+  state::BackSlot& slot = pending.owner->back_slots[pending.slot];
   slot.busy = false;
   if (advance) slot.sequence = pending.sequence;
   pending.has_slot = false;
 }
 
-bool BackChannel::answered(LinkId link, ConstBytes message) {
+bool BackChannel::answered(links::LinkId link, ConstBytes message) {
   xdr::Decoder x(message);
   rpc::reply_header header;
   const auto prefix = rpc::peek(message);
@@ -184,7 +184,7 @@ void BackChannel::finish(CallbackId id, const CB_COMPOUND4res& reply) {
     return repeat_after(pending, kRefusedRetry * (1u << std::min(pending.refused++, kMostDoublings)));
   result.state = CallbackResult::State::kAnswered;
   result.reply = reply;
-  Session* owner = pending.owner;
+  state::Session* owner = pending.owner;
   const auto done = std::move(pending.callback.done);
   pending_.erase(id);
   if (done) done(reply);
@@ -200,7 +200,7 @@ void BackChannel::repeat_after(Pending& pending, std::chrono::milliseconds delay
     const auto at = pending_.find(id);
     if (at == pending_.end() || !at->second.resting) return;
     Pending& again = at->second;
-    Session& session = *again.owner;
+    state::Session& session = *again.owner;
     again.resting = false;
     if (again.callback.wanted && !again.callback.wanted()) {
       results_[id].state = CallbackResult::State::kAnswered;
@@ -212,22 +212,22 @@ void BackChannel::repeat_after(Pending& pending, std::chrono::milliseconds delay
   pump(*pending.owner);
 }
 
-void BackChannel::link_bound(Session& session) {
+void BackChannel::link_bound(state::Session& session) {
   pump(session);
 }
 
-void BackChannel::link_gone(LinkId link) {
-  std::vector<Session*> owners;
+void BackChannel::link_gone(links::LinkId link) {
+  std::vector<state::Session*> owners;
   for (auto& [id, pending] : pending_) {
     if (!pending.sent || pending.link != link) continue;
     pending.sent = false;
     results_[id].state = CallbackResult::State::kWaiting;
     owners.push_back(pending.owner);
   }
-  for (Session* owner : owners) pump(*owner);  // another connection of the session may carry it
+  for (state::Session* owner : owners) pump(*owner);  // another connection of the session may carry it
 }
 
-void BackChannel::session_gone(const Session& session) {
+void BackChannel::session_gone(const state::Session& session) {
   std::erase_if(pending_, [&](auto& entry) {
     if (entry.second.owner != &session) return false;
     results_[entry.first].state = CallbackResult::State::kLost;
@@ -242,4 +242,4 @@ void BackChannel::restart() {
   environment_.notify();
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -20,7 +20,7 @@
 #include "filer/state/session.h"
 #include "xdr/nfs4/cb_compound.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using CallbackId = uint64_t;
 
@@ -59,7 +59,7 @@ struct CallbackResult {
 class BackChannel {
  public:
   struct Environment {
-    std::function<LinkPtr(LinkId)> find_link;
+    std::function<links::LinkPtr(links::LinkId)> find_link;
     // Runs a function after a delay, on the server's loop and under the server's lock.
     std::function<void(std::chrono::milliseconds, std::function<void()>)> after;
     std::function<void()> notify;  // wakes Core::changed
@@ -69,28 +69,28 @@ class BackChannel {
 
   uint32_t rpc_version = nfs4::NFS_CB;
 
-  CallbackId call(Session& session, Callback callback);
+  CallbackId call(state::Session& session, Callback callback);
   // Handles an RPC reply from a client. Returns false if it belongs to no pending callback.
-  bool answered(LinkId link, ConstBytes message);
-  void link_bound(Session& session);
-  void link_gone(LinkId link);
-  void session_gone(const Session& session);
+  bool answered(links::LinkId link, ConstBytes message);
+  void link_bound(state::Session& session);
+  void link_gone(links::LinkId link);
+  void session_gone(const state::Session& session);
   void restart();
 
   const CallbackResult* result(CallbackId id) const;
-  bool waiting(const Session& session) const;
+  bool waiting(const state::Session& session) const;
   // An existing link of the session's back channel; null if there is none.
-  LinkPtr link_of(const Session& session) const;
+  links::LinkPtr link_of(const state::Session& session) const;
 
  private:
   struct Pending {
     CallbackId id = 0;
     nfs4::sessionid4 session;
-    Session* owner = nullptr;
+    state::Session* owner = nullptr;
     uint32_t slot = 0;
     bool has_slot = false;
     uint32_t sequence = 0;
-    LinkId link = 0;
+    links::LinkId link = 0;
     rpc::Xid xid{};
     bool sent = false;
     bool resting = false;  // waits before it is repeated
@@ -98,8 +98,8 @@ class BackChannel {
     Callback callback;
   };
 
-  void pump(Session& session);
-  void transmit(Pending& pending, const LinkPtr& link);
+  void pump(state::Session& session);
+  void transmit(Pending& pending, const links::LinkPtr& link);
   ByteVector encode(const Pending& pending) const;
   void finish(CallbackId id, const nfs4::CB_COMPOUND4res& reply);
   void give_slot_back(Pending& pending, bool advance);
@@ -112,4 +112,4 @@ class BackChannel {
   uint32_t next_xid_ = 0xcb000001;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

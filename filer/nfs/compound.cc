@@ -5,7 +5,7 @@
 #include "transport/runtime/log.h"
 #include "xdr/support/utf8.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -119,8 +119,8 @@ nfsstat4 need_current(const Context& c) {
   return c.core.tree.refresh(*c.current.node);
 }
 
-CompoundRun::CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message,
-                         size_t arguments)
+CompoundRun::CompoundRun(Core& core, links::LinkPtr link, tree::Principal who, rpc::Xid xid,
+                         ByteVector message, size_t arguments)
     : c_(core, std::move(link), std::move(who)),
       message_(std::move(message)),
       in_(ConstBytes(message_).subspan(arguments)) {
@@ -278,7 +278,7 @@ nfsstat4 CompoundRun::too_big() const {
 }
 
 void CompoundRun::run_one(nfs_opnum4 op) {
-  const NodePtr before = c_.current.node;
+  const tree::NodePtr before = c_.current.node;
   c_.name.clear();
   bool injected = false;
   if (!is_known(op)) {
@@ -296,7 +296,7 @@ void CompoundRun::run_one(nfs_opnum4 op) {
     put_status(op, too_big());
   } else {
     c_.result_at = c_.reply.size();
-    const Session* session = c_.session;
+    const state::Session* session = c_.session;
     c_.delegation_in_the_way = false;
     status_ = perform(op);
     if (status_ == NFS4ERR_DELAY && c_.delegation_in_the_way && patient_) {
@@ -387,10 +387,10 @@ void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
   ++results_;
 }
 
-void CompoundRun::note(nfs_opnum4 op, const NodePtr& before, bool injected) {
+void CompoundRun::note(nfs_opnum4 op, const tree::NodePtr& before, bool injected) {
   if (!c_.core.options.journal) return;
   const bool moved = status_ == NFS4_OK && (op == OP_LOOKUP || op == OP_OPEN || op == OP_CREATE);
-  const NodePtr& node = moved ? c_.current.node : before;
+  const tree::NodePtr& node = moved ? c_.current.node : before;
   executed_.ops.push_back({op, status_, node != nullptr ? node->id : 0, c_.name, injected});
 }
 
@@ -407,4 +407,4 @@ void CompoundRun::seal() {
   c_.core.changed.notify_all();
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

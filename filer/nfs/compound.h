@@ -16,7 +16,7 @@
 #include "filer/nfs/context.h"
 #include "filer/nfs/sequence.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 // Bytes in front of COMPOUND4res: xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS.
 inline constexpr size_t kReplyHeaderBytes = 24;
@@ -31,7 +31,8 @@ struct CompoundOrders {
 class CompoundRun {
  public:
   // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
-  CompoundRun(Core& core, LinkPtr link, Principal who, rpc::Xid xid, ByteVector message, size_t arguments);
+  CompoundRun(Core& core, links::LinkPtr link, tree::Principal who, rpc::Xid xid, ByteVector message,
+              size_t arguments);
 
   // Returns false if the arguments are not a COMPOUND (GARBAGE_ARGS); reply() is then empty. If `patient` is
   // false, a conflict with a delegation is answered NFS4ERR_DELAY and does not stop the run.
@@ -45,10 +46,10 @@ class CompoundRun {
   // The RPC reply. The sender fills in its first kReplyHeaderBytes. Empty if there is no reply.
   ByteVector& reply() { return c_.reply; }
   // Positions of READ's data and READLINK's text in reply().
-  const BulkPlaces& items() const { return items_; }
+  const links::BulkPlaces& items() const { return items_; }
   const ExecutedCompound& executed() const { return executed_; }
   rpc::Xid xid() const { return executed_.xid; }
-  const LinkPtr& link() const { return c_.link; }
+  const links::LinkPtr& link() const { return c_.link; }
 
  private:
   void run_sequence();
@@ -68,14 +69,14 @@ class CompoundRun {
   const char* encode(const Res& res);
   const char* encode(const nfs4::READ4res& res);
   void put_status(nfs4::nfs_opnum4 op, nfs4::nfsstat4 status);
-  void note(nfs4::nfs_opnum4 op, const NodePtr& before, bool injected);
+  void note(nfs4::nfs_opnum4 op, const tree::NodePtr& before, bool injected);
   void replay_uncached();
   void seal();
 
   Context c_;
   ByteVector message_;
   xdr::Decoder in_;
-  BulkPlaces items_;
+  links::BulkPlaces items_;
   CompoundOrders orders_;
   uint32_t results_ = 0;
   nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
@@ -87,4 +88,4 @@ class CompoundRun {
   ExecutedCompound executed_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

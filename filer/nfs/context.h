@@ -9,25 +9,25 @@
 
 #include "filer/nfs/core.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 // A filehandle of the COMPOUND with its associated stateid.
 struct Place {
-  NodePtr node;
+  tree::NodePtr node;
   nfs4::stateid4 stateid;  // all zeros: none
 };
 
 struct Context {
-  Context(Core& server, LinkPtr from, Principal caller)
+  Context(Core& server, links::LinkPtr from, tree::Principal caller)
       : core(server), link(std::move(from)), who(std::move(caller)) {}
 
   Core& core;
-  LinkPtr link;
-  Principal who;
+  links::LinkPtr link;
+  tree::Principal who;
 
   // Set by SEQUENCE; null in a COMPOUND without it.
-  Session* session = nullptr;
-  Client* client = nullptr;
+  state::Session* session = nullptr;
+  state::Client* client = nullptr;
   nfs4::SEQUENCE4args sequence;
 
   Place current;
@@ -52,7 +52,7 @@ struct Context {
 
   // "If an operation sets the current filehandle but does not return a stateid, the current stateid MUST be
   // set to the all-zeros special stateid".
-  void go_to(NodePtr node) { current = {std::move(node), {}}; }
+  void go_to(tree::NodePtr node) { current = {std::move(node), {}}; }
 
   // Bytes of opnum, status, eof and length in front of READ's data. The data is read directly after them in
   // `reply`, so it is copied only once between file and connection.
@@ -74,7 +74,7 @@ nfs4::nfsstat4 need_current(const Context& c);
 // Builds the change_info4 of a directory: construct it before the change, call done() after it.
 class ChangeInfo {
  public:
-  ChangeInfo(const Context& c, NodePtr dir)
+  ChangeInfo(const Context& c, tree::NodePtr dir)
       : atomic_(c.core.switches.atomic_change_info && dir->fs->atomic_changes),
         tree_(c.core.tree),
         dir_(std::move(dir)),
@@ -83,9 +83,9 @@ class ChangeInfo {
 
  private:
   bool atomic_;
-  const Tree& tree_;
-  NodePtr dir_;
+  const tree::Tree& tree_;
+  tree::NodePtr dir_;
   nfs4::changeid4 before_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/delegations.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -16,7 +16,7 @@ open_delegation4 none(bool wanted, why_no_delegation4 why) {
   return d;
 }
 
-open_delegation4 describe(const State& state, const stateid4& id) {
+open_delegation4 describe(const state::State& state, const stateid4& id) {
   open_delegation4 d;
   d.delegation_type = state.write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
   d.stateid = id;
@@ -27,8 +27,8 @@ open_delegation4 describe(const State& state, const stateid4& id) {
   return d;
 }
 
-open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
-  State& state = c.core.states.add(StateKind::kDelegation, *c.client, node);
+open_delegation4 grant(Context& c, const tree::NodePtr& node, bool write) {
+  state::State& state = c.core.states.add(state::StateKind::kDelegation, *c.client, node);
   state.write = write;
   state.granted_session = c.sequence.sa_sessionid;
   state.granted_slot = c.sequence.sa_slotid;
@@ -37,11 +37,11 @@ open_delegation4 grant(Context& c, const NodePtr& node, bool write) {
   return describe(state, c.core.states.advance(state));
 }
 
-bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
-  for (const State* state : c.core.states.of(node.id)) {
+bool another_is_in_the_way(const Context& c, const tree::Node& node, bool write) {
+  for (const state::State* state : c.core.states.of(node.id)) {
     if (!state->live() || state->client == c.client) continue;
-    if (state->kind == StateKind::kDelegation && (write || state->write)) return true;
-    if (state->kind != StateKind::kOpen) continue;
+    if (state->kind == state::StateKind::kDelegation && (write || state->write)) return true;
+    if (state->kind != state::StateKind::kOpen) continue;
     const bool disturbs_reader =
         (state->access & OPEN4_SHARE_ACCESS_WRITE) != 0 || (state->deny & OPEN4_SHARE_DENY_READ) != 0;
     if (write || disturbs_reader) return true;
@@ -54,19 +54,20 @@ bool another_is_in_the_way(const Context& c, const Node& node, bool write) {
 constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::seconds kGoodFor{1};
 
-State* write_delegation_of_another(const Context& c, const Node& node) {
-  for (State* state : c.core.states.of(node.id)) {
-    if (state->kind == StateKind::kDelegation && state->write && state->live() && state->client != c.client)
+state::State* write_delegation_of_another(const Context& c, const tree::Node& node) {
+  for (state::State* state : c.core.states.of(node.id)) {
+    if (state->kind == state::StateKind::kDelegation && state->write && state->live() &&
+        state->client != c.client)
       return state;
   }
   return nullptr;
 }
 
 void heard(Core& core, const stateid4& id, const CB_COMPOUND4res& reply) {
-  State* state = core.states.find(id);
+  state::State* state = core.states.find(id);
   if (state == nullptr) return;
-  State::Told& told = state->told;
-  told.phase = State::Told::Phase::kFailed;
+  state::State::Told& told = state->told;
+  told.phase = state::State::Told::Phase::kFailed;
   told.since = core.clock.now();
   core.states.delegation_moved();
   told.at = core.states.delegations_moved();
@@ -76,14 +77,14 @@ void heard(Core& core, const stateid4& id, const CB_COMPOUND4res& reply) {
   if (res == nullptr || res->status != NFS4_OK) return;
   const fattr4& a = res->resok4.obj_attributes;
   if (!a.has(FATTR4_SIZE) || !a.has(FATTR4_CHANGE)) return;
-  told.phase = State::Told::Phase::kAnswered;
+  told.phase = state::State::Told::Phase::kAnswered;
   told.size = a.size;
   told.change = a.change;
 }
 
-bool send_getattr(Core& core, State& state) {
-  Session* session = nullptr;
-  for (Session* s : state.client->sessions) {
+bool send_getattr(Core& core, state::State& state) {
+  state::Session* session = nullptr;
+  for (state::Session* s : state.client->sessions) {
     if (core.back.link_of(*s) != nullptr) session = s;
   }
   if (session == nullptr) return false;
@@ -91,14 +92,14 @@ bool send_getattr(Core& core, State& state) {
   callback.ops.push_back(
       {CB_GETATTR4args{core.tree.handle(*state.node), bitmap4::of({FATTR4_SIZE, FATTR4_CHANGE})}});
   callback.done = [&core, id = state.id](const CB_COMPOUND4res& reply) { heard(core, id, reply); };
-  state.told.phase = State::Told::Phase::kAsked;
+  state.told.phase = state::State::Told::Phase::kAsked;
   state.told.since = core.clock.now();
   core.back.call(*session, std::move(callback));
   return true;
 }
 
 bool has_back_channel(const Context& c) {
-  for (const Session* session : c.client->sessions) {
+  for (const state::Session* session : c.client->sessions) {
     if (c.core.back.link_of(*session) != nullptr) return true;
   }
   return false;
@@ -106,7 +107,7 @@ bool has_back_channel(const Context& c) {
 
 }  // namespace
 
-open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t share_access) {
+open_delegation4 offer_delegation(Context& c, const tree::NodePtr& node, uint32_t share_access) {
   const uint32_t want = share_access & OPEN4_SHARE_ACCESS_WANT_DELEG_MASK;
   constexpr uint32_t kFlags = OPEN4_SHARE_ACCESS_WANT_DELEG_MASK |
                               OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL |
@@ -124,23 +125,23 @@ open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t shar
     write = opens_to_write;
   }
   if (write && policy == Delegations::kRead) return none(wanted, WND4_WRITE_DELEG_NOT_SUPP_FTYPE);
-  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {
+  if (const state::State* held = c.core.states.find_delegation(*c.client, node->id)) {
     if (write && !held->write) return none(wanted, WND4_NOT_SUPP_UPGRADE);
     if (!write && held->write) return none(wanted, WND4_NOT_SUPP_DOWNGRADE);
     return none(wanted, WND4_RESOURCE);
   }
   if (another_is_in_the_way(c, *node, write)) return none(wanted, WND4_CONTENTION);
-  if (c.core.states.room_for_state(*c.client) != StateTable::Room::kEnough)
+  if (c.core.states.room_for_state(*c.client) != state::StateTable::Room::kEnough)
     return none(wanted, WND4_RESOURCE);
   return grant(c, node, write);
 }
 
-HeldAttributes ask_holder(Context& c, Node& node) {
-  using Phase = State::Told::Phase;
-  State* const state = write_delegation_of_another(c, node);
+HeldAttributes ask_holder(Context& c, tree::Node& node) {
+  using Phase = state::State::Told::Phase;
+  state::State* const state = write_delegation_of_another(c, node);
   if (state == nullptr || c.core.take_from_expired(*state)) return {};
-  State::Told& told = state->told;
-  const LeaseClock::Duration age = c.core.clock.now() - told.since;
+  state::State::Told& told = state->told;
+  const state::LeaseClock::Duration age = c.core.clock.now() - told.since;
   // If the holder does not answer, the delegation is recalled and finally revoked.
   const bool failed = told.phase == Phase::kFailed || (told.phase == Phase::kAsked && age > kPatience);
   const HeldAttributes later = {NFS4ERR_DELAY, {}};
@@ -163,21 +164,21 @@ HeldAttributes ask_holder(Context& c, Node& node) {
   // Otherwise the server changes its own change attribute and time_modify, so that no value of theirs
   // describes two contents.
   const settime4 now{SET_TO_SERVER_TIME4, {}};
-  const nfsstat4 status = c.core.tree.set(node, {.modified = now}, Principal::superuser());
+  const nfsstat4 status = c.core.tree.set(node, {.modified = now}, tree::Principal::superuser());
   return {status, told.size};
 }
 
-open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, open_delegation_type4 type) {
+open_delegation4 reclaim_delegation(Context& c, const tree::NodePtr& node, open_delegation_type4 type) {
   if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
   // The client repeats its reclaim.
-  if (const State* held = c.core.states.find_delegation(*c.client, node->id)) {
+  if (const state::State* held = c.core.states.find_delegation(*c.client, node->id)) {
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }
   if (another_is_in_the_way(c, *node, write)) return {};
-  if (c.core.states.room_for_state(*c.client) != StateTable::Room::kEnough) return {};
+  if (c.core.states.room_for_state(*c.client) != state::StateTable::Room::kEnough) return {};
   return grant(c, node, write);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

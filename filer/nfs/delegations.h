@@ -13,10 +13,10 @@
 
 #include "filer/nfs/context.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 // The delegation part of OPEN's result. `share_access` is OPEN's argument, including its WANT flags.
-nfs4::open_delegation4 offer_delegation(Context& c, const NodePtr& node, uint32_t share_access);
+nfs4::open_delegation4 offer_delegation(Context& c, const tree::NodePtr& node, uint32_t share_access);
 
 // The attributes for a GETATTR from another client than the holder of a write delegation (section 10.4.3).
 struct HeldAttributes {
@@ -24,10 +24,11 @@ struct HeldAttributes {
   nfs4::nfsstat4 status = nfs4::NFS4_OK;
   std::optional<uint64_t> size;  // set if the holder has modified data
 };
-HeldAttributes ask_holder(Context& c, Node& node);
+HeldAttributes ask_holder(Context& c, tree::Node& node);
 
 // Grants a delegation that the client held before the restart: "In this case, delegation will always be
 // granted".
-nfs4::open_delegation4 reclaim_delegation(Context& c, const NodePtr& node, nfs4::open_delegation_type4 type);
+nfs4::open_delegation4 reclaim_delegation(Context& c, const tree::NodePtr& node,
+                                          nfs4::open_delegation_type4 type);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

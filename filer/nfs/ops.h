@@ -11,7 +11,7 @@
 #include "filer/nfs/context.h"
 #include "xdr/nfs4/compound.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 #define NFSRDMA_FILER_OPERATION(op) nfs4::op##4res execute(Context& c, const nfs4::op##4args & args);
 NFS4_EACH_OP(NFSRDMA_FILER_OPERATION)
@@ -25,4 +25,4 @@ Res refused(nfs4::nfsstat4 status) {
   return res;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

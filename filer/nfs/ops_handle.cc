@@ -4,7 +4,7 @@
 
 #include "filer/nfs/ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -15,24 +15,24 @@ std::vector<secinfo4> flavors() {
   return {{rpc::AUTH_SYS, {}}, {rpc::AUTH_NONE, {}}};
 }
 
-Answer<NodePtr> look_up(Context& c, const std::string& name) {
-  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refuse(status);
-  Node& dir = *c.current.node;
-  if (dir.is_directory() && !may(dir, c.who, kMayExecute)) return refuse(NFS4ERR_ACCESS);
+tree::Answer<tree::NodePtr> look_up(Context& c, const std::string& name) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return tree::refuse(status);
+  tree::Node& dir = *c.current.node;
+  if (dir.is_directory() && !tree::may(dir, c.who, tree::kMayExecute)) return tree::refuse(NFS4ERR_ACCESS);
   return c.core.tree.lookup(dir, name);
 }
 
-Answer<NodePtr> look_up_parent(Context& c) {
-  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refuse(status);
-  Node& dir = *c.current.node;
-  if (dir.is_directory() && !may(dir, c.who, kMayExecute)) return refuse(NFS4ERR_ACCESS);
+tree::Answer<tree::NodePtr> look_up_parent(Context& c) {
+  if (const nfsstat4 status = need_current(c); status != NFS4_OK) return tree::refuse(status);
+  tree::Node& dir = *c.current.node;
+  if (dir.is_directory() && !tree::may(dir, c.who, tree::kMayExecute)) return tree::refuse(NFS4ERR_ACCESS);
   return c.core.tree.parent(dir);
 }
 
 }  // namespace
 
 PUTFH4res execute(Context& c, const PUTFH4args& args) {
-  const Answer<NodePtr> node = c.core.tree.find(args.object);
+  const tree::Answer<tree::NodePtr> node = c.core.tree.find(args.object);
   if (!node) return refused<PUTFH4res>(node.error());
   c.go_to(*node);
   return {};
@@ -69,14 +69,14 @@ RESTOREFH4res execute(Context& c, const RESTOREFH4args&) {
 }
 
 LOOKUP4res execute(Context& c, const LOOKUP4args& args) {
-  const Answer<NodePtr> node = look_up(c, args.objname);
+  const tree::Answer<tree::NodePtr> node = look_up(c, args.objname);
   if (!node) return refused<LOOKUP4res>(node.error());
   c.go_to(*node);
   return {};
 }
 
 LOOKUPP4res execute(Context& c, const LOOKUPP4args&) {
-  const Answer<NodePtr> node = look_up_parent(c);
+  const tree::Answer<tree::NodePtr> node = look_up_parent(c);
   if (!node) return refused<LOOKUPP4res>(node.error());
   c.go_to(*node);
   return {};
@@ -84,7 +84,7 @@ LOOKUPP4res execute(Context& c, const LOOKUPP4args&) {
 
 // "On success, the current filehandle is consumed" (section 2.6.3.1.1.8).
 SECINFO4res execute(Context& c, const SECINFO4args& args) {
-  const Answer<NodePtr> node = look_up(c, args.name);
+  const tree::Answer<tree::NodePtr> node = look_up(c, args.name);
   if (!node) return refused<SECINFO4res>(node.error() == NFS4ERR_SYMLINK ? NFS4ERR_NOTDIR : node.error());
   c.go_to(nullptr);
   return {NFS4_OK, flavors()};
@@ -93,7 +93,7 @@ SECINFO4res execute(Context& c, const SECINFO4args& args) {
 SECINFO_NO_NAME4res execute(Context& c, const SECINFO_NO_NAME4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<SECINFO_NO_NAME4res>(status);
   if (args.style == SECINFO_STYLE4_PARENT) {
-    const Answer<NodePtr> node = look_up_parent(c);
+    const tree::Answer<tree::NodePtr> node = look_up_parent(c);
     if (!node)
       return refused<SECINFO_NO_NAME4res>(node.error() == NFS4ERR_SYMLINK ? NFS4ERR_NOTDIR : node.error());
   }
@@ -101,4 +101,4 @@ SECINFO_NO_NAME4res execute(Context& c, const SECINFO_NO_NAME4args& args) {
   return {NFS4_OK, flavors()};
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

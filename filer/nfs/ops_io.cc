@@ -4,7 +4,7 @@
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -24,25 +24,25 @@ nfsstat4 need_regular(const Context& c) {
 // "the server is REQUIRED to perform access checking on the READs and WRITEs themselves" (section 18.16.4).
 // As on other UNIX servers the owner is always allowed, because the open may be older than the present mode,
 // and permission to execute includes permission to read.
-bool may_io(const Node& node, const Principal& who, Permission wanted) {
-  if (may(node, who, wanted) || owns(node, who)) return true;
-  return wanted == kMayRead && may(node, who, kMayExecute);
+bool may_io(const tree::Node& node, const tree::Principal& who, tree::Permission wanted) {
+  if (tree::may(node, who, wanted) || tree::owns(node, who)) return true;
+  return wanted == tree::kMayRead && tree::may(node, who, tree::kMayExecute);
 }
 
 }  // namespace
 
 READ4res execute(Context& c, const READ4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<READ4res>(status);
-  const Answer<State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_READ);
+  const tree::Answer<state::State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_READ);
   if (!state) return refused<READ4res>(state.error());
-  Node& node = *c.current.node;
-  if (!may_io(node, c.who, kMayRead)) return refused<READ4res>(NFS4ERR_ACCESS);
+  tree::Node& node = *c.current.node;
+  if (!may_io(node, c.who, tree::kMayRead)) return refused<READ4res>(NFS4ERR_ACCESS);
   uint64_t count = std::min<uint64_t>(args.count, std::min(c.core.options.max_read_bytes, node.fs->max_io));
   if (c.core.switches.short_read_bytes != 0) count = std::min(count, c.core.switches.short_read_bytes);
   if (args.offset < node.size) count = std::min(count, node.size - args.offset);
   if (args.offset >= node.size) count = 0;
   ByteVector& reply = c.data_room(count);
-  const Answer<size_t> got = c.core.tree.read(node, args.offset, count, reply);
+  const tree::Answer<size_t> got = c.core.tree.read(node, args.offset, count, reply);
   if (!got) return refused<READ4res>(got.error());
   READ4res res;
   res.resok4.data = ConstBytes(reply).last(*got);
@@ -53,10 +53,10 @@ READ4res execute(Context& c, const READ4args& args) {
 
 WRITE4res execute(Context& c, const WRITE4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<WRITE4res>(status);
-  const Answer<State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_WRITE);
+  const tree::Answer<state::State*> state = io_state(c, args.stateid, OPEN4_SHARE_ACCESS_WRITE);
   if (!state) return refused<WRITE4res>(state.error());
-  Node& node = *c.current.node;
-  if (!may_io(node, c.who, kMayWrite)) return refused<WRITE4res>(NFS4ERR_ACCESS);
+  tree::Node& node = *c.current.node;
+  if (!may_io(node, c.who, tree::kMayWrite)) return refused<WRITE4res>(NFS4ERR_ACCESS);
   const uint64_t most = std::min(c.core.options.max_write_bytes, node.fs->max_io);
   ConstBytes data = args.data.first(std::min<uint64_t>(args.data.size(), most));
   if (c.core.switches.short_write_bytes != 0) {
@@ -79,8 +79,8 @@ WRITE4res execute(Context& c, const WRITE4args& args) {
 
 COMMIT4res execute(Context& c, const COMMIT4args& args) {
   if (const nfsstat4 status = need_regular(c); status != NFS4_OK) return refused<COMMIT4res>(status);
-  Node& node = *c.current.node;
-  if (!may_io(node, c.who, kMayWrite)) return refused<COMMIT4res>(NFS4ERR_ACCESS);
+  tree::Node& node = *c.current.node;
+  if (!may_io(node, c.who, tree::kMayWrite)) return refused<COMMIT4res>(NFS4ERR_ACCESS);
   COMMIT4res res;
   res.status = c.core.tree.commit(node, args.offset, args.count);
   c.core.renew_verifier_after_loss(node);
@@ -93,10 +93,10 @@ READLINK4res execute(Context& c, const READLINK4args&) {
   // "an error of NFS4ERR_WRONG_TYPE must be returned if the object is not a symbolic link" (section 18.24).
   if (c.current.node->type != NF4LNK) return refused<READLINK4res>(NFS4ERR_WRONG_TYPE);
   READLINK4res res;
-  Answer<std::string> target = c.core.tree.read_link(*c.current.node, c.who);
+  tree::Answer<std::string> target = c.core.tree.read_link(*c.current.node, c.who);
   if (!target) return refused<READLINK4res>(target.error());
   res.resok4.link = *std::move(target);
   return res;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

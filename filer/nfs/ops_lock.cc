@@ -6,7 +6,7 @@
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -29,7 +29,7 @@ nfsstat4 need_file(const Context& c) {
   }
 }
 
-LOCK4denied denied(const ByteLock& lock) {
+LOCK4denied denied(const state::ByteLock& lock) {
   return {lock.range.first,
           lock.range.length(),
           lock.write ? WRITE_LT : READ_LT,
@@ -37,11 +37,11 @@ LOCK4denied denied(const ByteLock& lock) {
 }
 
 // A conflicting lock. Locks of clients with expired leases are revoked and not reported.
-std::optional<ByteLock> find_conflict(Context& c, NodeId node, const ByteRange& range, bool write,
-                                      const LockOwner& owner) {
-  while (std::optional<ByteLock> lock = c.core.states.locks(node).conflict(range, write, owner)) {
-    State* holder = nullptr;
-    for (State* state : c.core.states.of(node)) {
+std::optional<state::ByteLock> find_conflict(Context& c, tree::NodeId node, const state::ByteRange& range,
+                                             bool write, const state::LockOwner& owner) {
+  while (std::optional<state::ByteLock> lock = c.core.states.locks(node).conflict(range, write, owner)) {
+    state::State* holder = nullptr;
+    for (state::State* state : c.core.states.of(node)) {
       if (state == lock->state) holder = state;
     }
     if (holder == nullptr || !c.core.take_from_expired(*holder)) return lock;
@@ -54,23 +54,23 @@ nfsstat4 check_grace(Context& c, const LOCK4args& args) {
   return c.core.recovery.in_grace() || !c.client->reclaim_complete ? NFS4ERR_GRACE : NFS4_OK;
 }
 
-nfsstat4 check_reclaim(Context& c, const ReclaimRecord::Lock& lock) {
+nfsstat4 check_reclaim(Context& c, const state::ReclaimRecord::Lock& lock) {
   if (!c.core.switches.verify_reclaims) return NFS4_OK;
-  return Recovery::covers(*c.core.recovery.record(*c.client), lock) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
+  return state::Recovery::covers(*c.core.recovery.record(*c.client), lock) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
 }
 
 // The open, and the lock-owner's state if it exists, that a LOCK refers to.
 struct Locker {
-  State* open = nullptr;
-  State* lock = nullptr;
+  state::State* open = nullptr;
+  state::State* lock = nullptr;
   std::string owner;
 };
 
-Answer<Locker> find_locker(Context& c, const locker4& locker) {
+tree::Answer<Locker> find_locker(Context& c, const locker4& locker) {
   Locker found;
-  const StateKind kind = locker.new_lock_owner ? StateKind::kOpen : StateKind::kLock;
-  const Answer<State*> state = named_state(c, locker.stateid, mask(kind));
-  if (!state) return refuse(state.error());
+  const state::StateKind kind = locker.new_lock_owner ? state::StateKind::kOpen : state::StateKind::kLock;
+  const tree::Answer<state::State*> state = named_state(c, locker.stateid, mask(kind));
+  if (!state) return tree::refuse(state.error());
   if (locker.new_lock_owner) {
     found.open = *state;
     found.owner = locker.lock_owner.owner;
@@ -84,7 +84,8 @@ Answer<Locker> find_locker(Context& c, const locker4& locker) {
   return found;
 }
 
-bool room_for(Context& c, const Locker& locker, const ByteRange& range, const LockOwner& owner) {
+bool room_for(Context& c, const Locker& locker, const state::ByteRange& range,
+              const state::LockOwner& owner) {
   const ptrdiff_t more = c.core.states.locks(c.current.node->id).growth(range, owner) + 1;
   return c.core.room_for_locks(*c.client, more) &&
          (locker.lock != nullptr || c.core.room_for_state(*c.client));
@@ -94,23 +95,23 @@ bool room_for(Context& c, const Locker& locker, const ByteRange& range, const Lo
 
 LOCK4res execute(Context& c, const LOCK4args& args) {
   if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCK4res>(status);
-  const auto range = make_range(args.offset, args.length);
+  const auto range = state::make_range(args.offset, args.length);
   if (!range) return refused<LOCK4res>(NFS4ERR_INVAL);
   if (const nfsstat4 status = check_grace(c, args); status != NFS4_OK) return refused<LOCK4res>(status);
-  const Answer<Locker> locker = find_locker(c, args.locker);
+  const tree::Answer<Locker> locker = find_locker(c, args.locker);
   if (!locker) return refused<LOCK4res>(locker.error());
   const bool write = is_write(args.locktype);
   // "a POSIX-compliant system does not" allow a write lock on a file opened only for reading, or a read lock
   // on a file opened only for writing.
   const uint32_t needed = write ? OPEN4_SHARE_ACCESS_WRITE : OPEN4_SHARE_ACCESS_READ;
   if ((locker->open->access & needed) == 0) return refused<LOCK4res>(NFS4ERR_OPENMODE);
-  Node& node = *c.current.node;
+  tree::Node& node = *c.current.node;
   if (args.reclaim) {
     const nfsstat4 status = check_reclaim(c, {node.id, locker->owner, *range, write});
     if (status != NFS4_OK) return refused<LOCK4res>(status);
   }
-  const LockOwner owner{c.client->id, locker->owner};
-  if (const std::optional<ByteLock> other = find_conflict(c, node.id, *range, write, owner)) {
+  const state::LockOwner owner{c.client->id, locker->owner};
+  if (const std::optional<state::ByteLock> other = find_conflict(c, node.id, *range, write, owner)) {
     if (args.reclaim) return refused<LOCK4res>(NFS4ERR_RECLAIM_CONFLICT);
     LOCK4res res;
     res.status = NFS4ERR_DENIED;
@@ -121,25 +122,25 @@ LOCK4res execute(Context& c, const LOCK4args& args) {
     return res;
   }
   if (!room_for(c, *locker, *range, owner)) return refused<LOCK4res>(NFS4ERR_DELAY);
-  State* lock = locker->lock;
+  state::State* lock = locker->lock;
   if (lock == nullptr) lock = &c.core.states.add_lock(*locker->open, locker->owner);
   c.core.states.lock(*lock, *range, write);
   if (args.reclaim) c.core.recovery.reclaimed(c.core.clock.now());
   LOCK4res res;
-  res.resok4.lock_stateid = c.current.stateid = StateTable::advance(*lock);
+  res.resok4.lock_stateid = c.current.stateid = state::StateTable::advance(*lock);
   if (!write) c.core.locks_changed(node);  // a downgrade may allow other lock requests
   return res;
 }
 
 LOCKT4res execute(Context& c, const LOCKT4args& args) {
   if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCKT4res>(status);
-  const auto range = make_range(args.offset, args.length);
+  const auto range = state::make_range(args.offset, args.length);
   if (!range) return refused<LOCKT4res>(NFS4ERR_INVAL);
   // During the grace period, locks that are not reclaimed yet would be missing from the test.
   if (c.core.recovery.in_grace()) return refused<LOCKT4res>(NFS4ERR_GRACE);
-  const LockOwner owner{c.client->id, args.owner.owner};
+  const state::LockOwner owner{c.client->id, args.owner.owner};
   LOCKT4res res;
-  if (const std::optional<ByteLock> other =
+  if (const std::optional<state::ByteLock> other =
           find_conflict(c, c.current.node->id, *range, is_write(args.locktype), owner)) {
     res.status = NFS4ERR_DENIED;
     res.denied = denied(*other);
@@ -149,18 +150,18 @@ LOCKT4res execute(Context& c, const LOCKT4args& args) {
 
 LOCKU4res execute(Context& c, const LOCKU4args& args) {
   if (const nfsstat4 status = need_file(c); status != NFS4_OK) return refused<LOCKU4res>(status);
-  const auto range = make_range(args.offset, args.length);
+  const auto range = state::make_range(args.offset, args.length);
   if (!range) return refused<LOCKU4res>(NFS4ERR_INVAL);
-  const Answer<State*> state = named_state(c, args.lock_stateid, mask(StateKind::kLock));
+  const tree::Answer<state::State*> state = named_state(c, args.lock_stateid, mask(state::StateKind::kLock));
   if (!state) return refused<LOCKU4res>(state.error());
-  const ByteLocks& locks = c.core.states.locks(c.current.node->id);
-  if (!c.core.room_for_locks(*c.client, locks.growth(*range, StateTable::lock_owner(**state))))
+  const state::ByteLocks& locks = c.core.states.locks(c.current.node->id);
+  if (!c.core.room_for_locks(*c.client, locks.growth(*range, state::StateTable::lock_owner(**state))))
     return refused<LOCKU4res>(NFS4ERR_DELAY);
   c.core.states.unlock(**state, *range);
   LOCKU4res res;
-  res.lock_stateid = c.current.stateid = StateTable::advance(**state);
+  res.lock_stateid = c.current.stateid = state::StateTable::advance(**state);
   c.core.locks_changed(*c.current.node);
   return res;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -5,7 +5,7 @@
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -51,9 +51,9 @@ class Opening {
   nfsstat4 check_arguments();
   nfsstat4 check_grace();
   nfsstat4 find_file();
-  nfsstat4 found(NodePtr node);
-  nfsstat4 create(const NodePtr& dir);
-  nfsstat4 set_initial(Node& node, Changes changes);
+  nfsstat4 found(tree::NodePtr node);
+  nfsstat4 create(const tree::NodePtr& dir);
+  nfsstat4 set_initial(tree::Node& node, tree::Changes changes);
   nfsstat4 check_room();
   nfsstat4 check_type();
   nfsstat4 check_permission();
@@ -67,7 +67,7 @@ class Opening {
   const OPEN4args& args_;
   const uint32_t access_;
   const uint32_t deny_;
-  NodePtr node_;
+  tree::NodePtr node_;
   bool created_ = false;
   bool again_ = false;      // an exclusive create that was executed before
   bool truncates_ = false;  // UNCHECKED4 with size zero found an existing file
@@ -104,13 +104,13 @@ nfsstat4 Opening::check_grace() {
 
 nfsstat4 Opening::find_file() {
   if (!by_name()) return found(c_.current.node);
-  const NodePtr dir = c_.current.node;
+  const tree::NodePtr dir = c_.current.node;
   if (!dir->is_directory()) return NFS4ERR_NOTDIR;
   if (const nfsstat4 status = c_.core.tree.check_name(*dir->fs, args_.claim.file); status != NFS4_OK)
     return status;
-  if (!may(*dir, c_.who, kMayExecute)) return NFS4ERR_ACCESS;
+  if (!tree::may(*dir, c_.who, tree::kMayExecute)) return NFS4ERR_ACCESS;
   cinfo_ = ChangeInfo(c_, dir).done();
-  const Answer<NodePtr> node = c_.core.tree.lookup(*dir, args_.claim.file);
+  const tree::Answer<tree::NodePtr> node = c_.core.tree.lookup(*dir, args_.claim.file);
   if (node) return found(*node);
   // A delegation can exist only for an existing file, so CLAIM_DELEGATE_CUR creates none.
   if (node.error() != NFS4ERR_NOENT || !creates() || from_delegation()) return node.error();
@@ -119,7 +119,7 @@ nfsstat4 Opening::find_file() {
   return status;
 }
 
-nfsstat4 Opening::found(NodePtr node) {
+nfsstat4 Opening::found(tree::NodePtr node) {
   node_ = std::move(node);
   if (!creates()) return NFS4_OK;
   if (args_.openhow.how.mode == GUARDED4) return NFS4ERR_EXIST;
@@ -137,34 +137,35 @@ nfsstat4 Opening::found(NodePtr node) {
   return NFS4_OK;
 }
 
-nfsstat4 Opening::create(const NodePtr& dir) {
+nfsstat4 Opening::create(const tree::NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
-  if (!may(*dir, c_.who, kMayWrite)) return NFS4ERR_ACCESS;
+  if (!tree::may(*dir, c_.who, tree::kMayWrite)) return NFS4ERR_ACCESS;
   // Checked before the file is created.
   if (!c_.core.room_for_open(*c_.client, *dir->fs)) return NFS4ERR_DELAY;
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
-  if (how.mode == EXCLUSIVE4_1 && !exclusive_create_attributes().contains(how.createattrs.attrmask)) {
+  if (how.mode == EXCLUSIVE4_1 && !tree::exclusive_create_attributes().contains(how.createattrs.attrmask)) {
     return NFS4ERR_INVAL;
   }
-  Answer<Changes> changes = Changes{};
-  if (how.mode != EXCLUSIVE4) changes = parse_changes(how.createattrs);
+  tree::Answer<tree::Changes> changes = tree::Changes{};
+  if (how.mode != EXCLUSIVE4) changes = tree::parse_changes(how.createattrs);
   if (!changes) return changes.error();
   // "SHOULD NOT leave the file's access control to anyone but the owner" if the client gave no attributes.
-  const Initial initial{.type = NF4REG,
-                        .mode = changes->mode.value_or(how.mode == EXCLUSIVE4 ? 0600u : 0644u) & 01777,
-                        .uid = acting(*dir->fs, c_.who).uid,
-                        .gid = inherited_group(*dir, c_.who)};
-  const Answer<NodePtr> node = c_.core.tree.create(*dir, args_.claim.file, initial, acting(*dir->fs, c_.who));
+  const tree::Initial initial{.type = NF4REG,
+                              .mode = changes->mode.value_or(how.mode == EXCLUSIVE4 ? 0600u : 0644u) & 01777,
+                              .uid = tree::acting(*dir->fs, c_.who).uid,
+                              .gid = tree::inherited_group(*dir, c_.who)};
+  const tree::Answer<tree::NodePtr> node =
+      c_.core.tree.create(*dir, args_.claim.file, initial, tree::acting(*dir->fs, c_.who));
   if (!node) return node.error();
   node_ = *node;
   created_ = true;
-  settle_initial(*node_, *changes, attrset_);
+  tree::settle_initial(*node_, *changes, attrset_);
   const nfsstat4 status = set_initial(*node_, *std::move(changes));
-  if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file, acting(*dir->fs, c_.who));
+  if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file, tree::acting(*dir->fs, c_.who));
   return status;
 }
 
-nfsstat4 Opening::set_initial(Node& node, Changes changes) {
+nfsstat4 Opening::set_initial(tree::Node& node, tree::Changes changes) {
   const verifier4& verifier = args_.openhow.how.createverf;
   if (exclusive() && !c_.core.switches.verifier_in_times) c_.core.created(node, verifier);
   if (exclusive() && c_.core.switches.verifier_in_times) {
@@ -180,7 +181,7 @@ nfsstat4 Opening::set_initial(Node& node, Changes changes) {
     }
     attrset_.set(FATTR4_SIZE);
   }
-  return apply_changes(c_.core.tree, node, changes, c_.who, attrset_);
+  return tree::apply_changes(c_.core.tree, node, changes, c_.who, attrset_);
 }
 
 nfsstat4 Opening::check_type() {
@@ -197,7 +198,8 @@ nfsstat4 Opening::check_type() {
 nfsstat4 Opening::check_room() {
   if (created_ || c_.core.states.find_open(*c_.client, args_.owner.owner, node_->id) != nullptr)
     return NFS4_OK;
-  const bool only_his_part = c_.core.states.room_for_state(*c_.client) == StateTable::Room::kClientFull;
+  const bool only_his_part =
+      c_.core.states.room_for_state(*c_.client) == state::StateTable::Room::kClientFull;
   if (from_delegation() && only_his_part) return NFS4_OK;
   const bool room =
       node_->holds > 0 ? c_.core.room_for_state(*c_.client) : c_.core.room_for_open(*c_.client, *node_->fs);
@@ -210,18 +212,19 @@ nfsstat4 Opening::check_permission() {
   }
   if (node_->fs->read_only && ((access_ & OPEN4_SHARE_ACCESS_WRITE) != 0 || truncates_)) return NFS4ERR_ROFS;
   // The creator may open its new file whatever the mode says, and the owner may reclaim an open.
-  if (created_ || (owns(*node_, c_.who) && (again_ || reclaims()))) return NFS4_OK;
+  if (created_ || (tree::owns(*node_, c_.who) && (again_ || reclaims()))) return NFS4_OK;
   const bool reads = (access_ & OPEN4_SHARE_ACCESS_READ) != 0;
   const bool writes = (access_ & OPEN4_SHARE_ACCESS_WRITE) != 0 || truncates_;
-  const bool may_read = may(*node_, c_.who, kMayRead) || may(*node_, c_.who, kMayExecute);
-  if ((reads && !may_read) || (writes && !may(*node_, c_.who, kMayWrite))) return NFS4ERR_ACCESS;
+  const bool may_read =
+      tree::may(*node_, c_.who, tree::kMayRead) || tree::may(*node_, c_.who, tree::kMayExecute);
+  if ((reads && !may_read) || (writes && !tree::may(*node_, c_.who, tree::kMayWrite))) return NFS4ERR_ACCESS;
   return NFS4_OK;
 }
 
 nfsstat4 Opening::check_delegation_claim() {
   const stateid4& id = args_.claim.delegate_stateid;
-  const Answer<State*> state =
-      c_.core.states.check(id, *c_.client, node_.get(), mask(StateKind::kDelegation));
+  const tree::Answer<state::State*> state =
+      c_.core.states.check(id, *c_.client, node_.get(), mask(state::StateKind::kDelegation));
   if (!state) return state.error();
   if (!(*state)->write && (access_ & OPEN4_SHARE_ACCESS_WRITE) != 0) return NFS4ERR_INVAL;
   return NFS4_OK;
@@ -229,14 +232,15 @@ nfsstat4 Opening::check_delegation_claim() {
 
 nfsstat4 Opening::check_reclaim() {
   if (!c_.core.switches.verify_reclaims) return NFS4_OK;
-  const ReclaimRecord* record = c_.core.recovery.record(*c_.client);
-  if (!Recovery::covers(*record, ReclaimRecord::Open{node_->id, args_.owner.owner, access_, deny_})) {
+  const state::ReclaimRecord* record = c_.core.recovery.record(*c_.client);
+  if (!state::Recovery::covers(*record,
+                               state::ReclaimRecord::Open{node_->id, args_.owner.owner, access_, deny_})) {
     return NFS4ERR_RECLAIM_BAD;
   }
   const open_delegation_type4 type = args_.claim.delegate_type;
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return NFS4_OK;
-  const ReclaimRecord::Delegation delegation{node_->id, type == OPEN_DELEGATE_WRITE};
-  return Recovery::covers(*record, delegation) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
+  const state::ReclaimRecord::Delegation delegation{node_->id, type == OPEN_DELEGATE_WRITE};
+  return state::Recovery::covers(*record, delegation) ? NFS4_OK : NFS4ERR_RECLAIM_BAD;
 }
 
 nfsstat4 Opening::check_conflicts() {
@@ -251,7 +255,7 @@ nfsstat4 Opening::check_conflicts() {
   // "checking of share reservations for the new OPEN proceeds normally, with no exception for the existing
   // OPEN held by the same open-owner". A truncation counts as write access.
   const uint32_t needed = access_ | (truncates_ ? uint32_t{OPEN4_SHARE_ACCESS_WRITE} : 0);
-  while (State* other = c_.core.states.share_conflict(node_->id, needed, deny_)) {
+  while (state::State* other = c_.core.states.share_conflict(node_->id, needed, deny_)) {
     if (c_.core.take_from_expired(*other)) continue;
     return reclaims() ? NFS4ERR_RECLAIM_CONFLICT : NFS4ERR_SHARE_DENIED;
   }
@@ -268,10 +272,10 @@ nfsstat4 Opening::truncate() {
 }
 
 OPEN4resok Opening::take_state() {
-  StateTable& states = c_.core.states;
-  State* open = states.find_open(*c_.client, args_.owner.owner, node_->id);
+  state::StateTable& states = c_.core.states;
+  state::State* open = states.find_open(*c_.client, args_.owner.owner, node_->id);
   if (open == nullptr) {
-    open = &states.add(StateKind::kOpen, *c_.client, node_);
+    open = &states.add(state::StateKind::kOpen, *c_.client, node_);
     open->owner = args_.owner.owner;
     open->reclaimed = reclaims();
   }
@@ -280,7 +284,7 @@ OPEN4resok Opening::take_state() {
   open->combinations = static_cast<uint16_t>(open->combinations | 1u << (access_ * 4 + deny_));
 
   OPEN4resok r;
-  r.stateid = StateTable::advance(*open);
+  r.stateid = state::StateTable::advance(*open);
   r.cinfo = cinfo_;
   r.rflags = OPEN4_RESULT_LOCKTYPE_POSIX;
   if (c_.core.switches.preserve_unlinked && node_->fs->keeps_unlinked)
@@ -318,7 +322,8 @@ OPEN_DOWNGRADE4res execute(Context& c, const OPEN_DOWNGRADE4args& args) {
   if (access < OPEN4_SHARE_ACCESS_READ || access > OPEN4_SHARE_ACCESS_BOTH)
     return refused<Res>(NFS4ERR_INVAL);
   if (args.share_deny > OPEN4_SHARE_DENY_BOTH) return refused<Res>(NFS4ERR_INVAL);
-  const Answer<State*> state = named_state(c, args.open_stateid, mask(StateKind::kOpen), true);
+  const tree::Answer<state::State*> state =
+      named_state(c, args.open_stateid, mask(state::StateKind::kOpen), true);
   if (!state) return refused<Res>(state.error());
   // "SHOULD equal the union of the share_access bits ... specified for some subset of the OPENs in effect":
   // keep the largest subset within the requested bits. OPENs outside of it are no longer in effect.
@@ -339,21 +344,22 @@ OPEN_DOWNGRADE4res execute(Context& c, const OPEN_DOWNGRADE4args& args) {
   (*state)->deny = args.share_deny;
   (*state)->combinations = kept;
   Res res;
-  res.resok4.open_stateid = c.current.stateid = StateTable::advance(**state);
+  res.resok4.open_stateid = c.current.stateid = state::StateTable::advance(**state);
   return res;
 }
 
 CLOSE4res execute(Context& c, const CLOSE4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<CLOSE4res>(status);
-  const Answer<State*> state = named_state(c, args.open_stateid, mask(StateKind::kOpen), true);
+  const tree::Answer<state::State*> state =
+      named_state(c, args.open_stateid, mask(state::StateKind::kOpen), true);
   if (!state) return refused<CLOSE4res>(state.error());
-  const NodePtr node = c.current.node;
+  const tree::NodePtr node = c.current.node;
   // "The server MAY free all outstanding locks on CLOSE, but some servers may not support the CLOSE of a file
   // that still has byte-range locks held. The server MUST return failure if any locks would exist after the
   // CLOSE." (section 18.2.3)
-  for (const State* lock : (*state)->locks) {
+  for (const state::State* lock : (*state)->locks) {
     const bool held =
-        lock->live() && c.core.states.locks(node->id).holds(StateTable::lock_owner(*lock), lock);
+        lock->live() && c.core.states.locks(node->id).holds(state::StateTable::lock_owner(*lock), lock);
     if (held && !c.core.switches.close_frees_locks) return refused<CLOSE4res>(NFS4ERR_LOCKS_HELD);
   }
   c.core.states.remove(**state);
@@ -364,4 +370,4 @@ CLOSE4res execute(Context& c, const CLOSE4args& args) {
   return res;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

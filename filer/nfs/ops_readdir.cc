@@ -7,7 +7,7 @@
 
 #include "filer/nfs/ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
@@ -18,7 +18,7 @@ constexpr size_t kFrameBytes = 8 + 4 + 4;
 // opnum and status, in front of READDIR4resok.
 constexpr size_t kResultBytes = 8;
 
-verifier4 cookie_verifier(const Context& c, const Node& dir) {
+verifier4 cookie_verifier(const Context& c, const tree::Node& dir) {
   constexpr uint64_t kFileidBits = (uint64_t{1} << 40) - 1;
   if (c.core.switches.strict_cookie_verifier) return verifier4::of(dir.change);
   const auto at = c.core.cookie_generation.find(dir.id);
@@ -26,7 +26,7 @@ verifier4 cookie_verifier(const Context& c, const Node& dir) {
   return verifier4::of(uint64_t{1} << 63 | generation << 40 | (dir.fileid & kFileidBits));
 }
 
-nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args) {
+nfsstat4 check_start(const Context& c, const tree::Node& dir, const READDIR4args& args) {
   if (args.cookie == 0) return NFS4_OK;
   // "cookie values of zero, 1, and 2 are to be considered reserved": checked before the verifier.
   if (args.cookie <= 2) return NFS4ERR_BAD_COOKIE;
@@ -40,24 +40,25 @@ nfsstat4 check_start(const Context& c, const Node& dir, const READDIR4args& args
 // Instead of returning an error for the entire READDIR operation, the server can instead return the attribute
 // rdattr_error. ... If the client does not request the attribute, the server has no choice but to return
 // failure".
-Answer<entry4> make_entry(const Context& c, const NamedNode& entry, bool may_search, const bitmap4& wanted) {
+tree::Answer<entry4> make_entry(const Context& c, const tree::NamedNode& entry, bool may_search,
+                                const bitmap4& wanted) {
   const nfsstat4 error = may_search ? entry.error : NFS4ERR_ACCESS;
   if (error != NFS4_OK) {
     entry4 bare{entry.cookie, entry.name, {}};
     if (wanted.empty()) return bare;
-    if (!wanted.test(FATTR4_RDATTR_ERROR)) return refuse(error);
+    if (!wanted.test(FATTR4_RDATTR_ERROR)) return tree::refuse(error);
     bare.attrs.attrmask.set(FATTR4_RDATTR_ERROR);
     bare.attrs.rdattr_error = error;
     return bare;
   }
   // If another file system is mounted on the entry, return the attributes of its root.
-  const NodePtr node = Tree::top(entry.node);
-  return entry4{entry.cookie, entry.name, read_attributes(c.core.tree, *node, wanted, c.core.facts())};
+  const tree::NodePtr node = tree::Tree::top(entry.node);
+  return entry4{entry.cookie, entry.name, tree::read_attributes(c.core.tree, *node, wanted, c.core.facts())};
 }
 
 // The entry that follows `cookie`.
-Answer<NamedNode> next_entry(const Context& c, Node& dir, uint64_t cookie) {
-  Answer<NamedNode> entry = c.core.tree.next(dir, cookie);
+tree::Answer<tree::NamedNode> next_entry(const Context& c, tree::Node& dir, uint64_t cookie) {
+  tree::Answer<tree::NamedNode> entry = c.core.tree.next(dir, cookie);
   const bool loops = entry && entry->end() && c.core.switches.looping_cookies;
   return loops ? c.core.tree.next(dir, 0) : entry;
 }
@@ -67,9 +68,9 @@ Answer<NamedNode> next_entry(const Context& c, Node& dir, uint64_t cookie) {
 READDIR4res execute(Context& c, const READDIR4args& args) {
   using Res = READDIR4res;
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<Res>(status);
-  Node& dir = *c.current.node;
+  tree::Node& dir = *c.current.node;
   if (!dir.is_directory()) return refused<Res>(NFS4ERR_NOTDIR);
-  if (!may(dir, c.who, kMayRead)) return refused<Res>(NFS4ERR_ACCESS);
+  if (!tree::may(dir, c.who, tree::kMayRead)) return refused<Res>(NFS4ERR_ACCESS);
   constexpr bitmap4 kSetOnly =
       bitmap4::of({FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, FATTR4_MODE_SET_MASKED});
   if (!(args.attr_request & kSetOnly).empty()) return refused<Res>(NFS4ERR_INVAL);
@@ -81,13 +82,13 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   size_t names_left = args.dircount == 0 ? SIZE_MAX : args.dircount;
   Res res;
   res.resok4.cookieverf = cookie_verifier(c, dir);
-  Answer<NamedNode> at = next_entry(c, dir, args.cookie);
-  const bool may_search = may(dir, c.who, kMayExecute);
+  tree::Answer<tree::NamedNode> at = next_entry(c, dir, args.cookie);
+  const bool may_search = tree::may(dir, c.who, tree::kMayExecute);
   for (; at && !at->end(); at = next_entry(c, dir, at->cookie)) {
     const size_t name_bytes = 8 + 4 + xdr_padded(at->name.size());
     // dircount is a hint: at least one entry is returned, so that the client makes progress.
     if (name_bytes > names_left && !res.resok4.reply.entries.empty()) break;
-    Answer<entry4> entry = make_entry(c, *at, may_search, args.attr_request);
+    tree::Answer<entry4> entry = make_entry(c, *at, may_search, args.attr_request);
     if (!entry) return refused<Res>(entry.error());
     const size_t bytes = 4 + xdr::size_of(*entry);
     if (bytes > left) break;
@@ -103,4 +104,4 @@ READDIR4res execute(Context& c, const READDIR4args& args) {
   return res;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

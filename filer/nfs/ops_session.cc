@@ -5,16 +5,16 @@
 
 #include "filer/nfs/ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
 namespace {
 
 // Whether the session's parameters allow callbacks from this server.
-bool can_have_back_channel(const Session& s) {
+bool can_have_back_channel(const state::Session& s) {
   return !s.back_slots.empty() && s.back.ca_maxoperations >= 2 &&
-         s.back.ca_maxrequestsize >= kSmallestCallback && s.cb_security.has_value();
+         s.back.ca_maxrequestsize >= state::kSmallestCallback && s.cb_security.has_value();
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
   if (!c.core.switches.back_channels) allowed.csa_flags &= ~uint32_t{CREATE_SESSION4_FLAG_CONN_BACK_CHAN};
   CREATE_SESSION4res res =
       c.core.clients.create_session(allowed, c.who, c.link->id(), c.core.clock.now(), c.core.lease());
-  if (Client* client = c.core.clients.find(args.csa_clientid)) {
-    if (res.status == NFS4_OK) recognise(*c.link, client->who);
+  if (state::Client* client = c.core.clients.find(args.csa_clientid)) {
+    if (res.status == NFS4_OK) links::recognise(*c.link, client->who);
     c.core.resume_recalls(*client);
   }
   return res;
@@ -42,9 +42,9 @@ CREATE_SESSION4res execute(Context& c, const CREATE_SESSION4args& args) {
 
 BACKCHANNEL_CTL4res execute(Context& c, const BACKCHANNEL_CTL4args& args) {
   BACKCHANNEL_CTL4res res;
-  res.status = check_callback_security(args.bca_sec_parms);
+  res.status = state::check_callback_security(args.bca_sec_parms);
   if (res.status != NFS4_OK) return res;
-  const auto security = callback_security(args.bca_sec_parms);
+  const auto security = state::callback_security(args.bca_sec_parms);
   if (!security) return refused<BACKCHANNEL_CTL4res>(NFS4ERR_INVAL);
   c.session->cb_program = args.bca_cb_program;
   c.session->cb_security = security;
@@ -53,9 +53,9 @@ BACKCHANNEL_CTL4res execute(Context& c, const BACKCHANNEL_CTL4args& args) {
 
 BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& args) {
   using Res = BIND_CONN_TO_SESSION4res;
-  Session* s = c.core.clients.find(args.bctsa_sessid);
+  state::Session* s = c.core.clients.find(args.bctsa_sessid);
   if (s == nullptr) return refused<Res>(NFS4ERR_BADSESSION);
-  const LinkId link = c.link->id();
+  const links::LinkId link = c.link->id();
   const bool fore = s->fore_links.contains(link);
   const bool back = s->back_links.contains(link);
   bool want_fore = args.bctsa_dir != CDFC4_BACK;
@@ -73,7 +73,7 @@ BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& ar
     if (args.bctsa_dir != CDFC4_FORE_OR_BOTH) return refused<Res>(NFS4ERR_INVAL);
     want_back = false;
   }
-  recognise(*c.link, s->client->who);
+  links::recognise(*c.link, s->client->who);
   if (want_fore) s->fore_links.insert(link);
   if (want_back) s->back_links.insert(link);
   Res res;
@@ -85,18 +85,18 @@ BIND_CONN_TO_SESSION4res execute(Context& c, const BIND_CONN_TO_SESSION4args& ar
 
 DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
   using Res = DESTROY_SESSION4res;
-  Session* s = c.core.clients.find(args.dsa_sessionid);
+  state::Session* s = c.core.clients.find(args.dsa_sessionid);
   if (s == nullptr) return refused<Res>(NFS4ERR_BADSESSION);
   // "DESTROY_SESSION MUST be the final operation in the COMPOUND request."
   if (s == c.session && !c.last()) return refused<Res>(NFS4ERR_NOT_ONLY_OP);
   // The only protection under SP4_NONE: another user of a machine cannot destroy somebody's sessions.
   if (!s->client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
-  const LinkId link = c.link->id();
+  const links::LinkId link = c.link->id();
   if (!s->fore_links.contains(link) && !s->back_links.contains(link)) {
     return refused<Res>(NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
   }
   if (s == c.session) c.session = nullptr;
-  Client& client = *s->client;
+  state::Client& client = *s->client;
   c.core.back.session_gone(*s);
   c.core.clients.destroy_session(*s);
   c.core.resume_recalls(client);
@@ -105,7 +105,7 @@ DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
 
 DESTROY_CLIENTID4res execute(Context& c, const DESTROY_CLIENTID4args& args) {
   using Res = DESTROY_CLIENTID4res;
-  Client* client = c.core.clients.find(args.dca_clientid);
+  state::Client* client = c.core.clients.find(args.dca_clientid);
   if (client == nullptr) return refused<Res>(NFS4ERR_STALE_CLIENTID);
   if (!client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
   const bool busy = !client->sessions.empty() || !client->states.empty();
@@ -133,4 +133,4 @@ SET_SSV4res execute(Context&, const SET_SSV4args&) {
   return refused<SET_SSV4res>(NFS4ERR_INVAL);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -5,13 +5,14 @@
 #include "filer/nfs/ops.h"
 #include "filer/nfs/stateid_use.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
 DELEGRETURN4res execute(Context& c, const DELEGRETURN4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<DELEGRETURN4res>(status);
-  const Answer<State*> state = named_state(c, args.deleg_stateid, mask(StateKind::kDelegation));
+  const tree::Answer<state::State*> state =
+      named_state(c, args.deleg_stateid, mask(state::StateKind::kDelegation));
   if (!state) return refused<DELEGRETURN4res>(state.error());
   c.core.states.remove(**state);
   return {};
@@ -26,28 +27,28 @@ TEST_STATEID4res execute(Context& c, const TEST_STATEID4args& args) {
   TEST_STATEID4res res;
   for (const stateid4& id : args.ts_stateids) {
     // "Special stateids are always considered invalid": the table does not contain them.
-    const Answer<State*> state = c.core.states.check(id, *c.client, nullptr, kAnyState);
+    const tree::Answer<state::State*> state = c.core.states.check(id, *c.client, nullptr, state::kAnyState);
     res.resok4.tsr_status_codes.push_back(state ? NFS4_OK : state.error());
   }
   return res;
 }
 
 FREE_STATEID4res execute(Context& c, const FREE_STATEID4args& args) {
-  const Answer<stateid4> id = substitute_current(c, args.fsa_stateid, false);
+  const tree::Answer<stateid4> id = substitute_current(c, args.fsa_stateid, false);
   if (!id) return refused<FREE_STATEID4res>(id.error());
-  State* state = c.core.states.find(*id);
+  state::State* state = c.core.states.find(*id);
   if (state == nullptr || state->client != c.client) return refused<FREE_STATEID4res>(NFS4ERR_BAD_STATEID);
   if (!state->live()) {  // "the client acknowledges the loss of those locks"
     c.core.states.remove(*state);
     c.core.clients_moved = true;
     return {};
   }
-  const Answer<State*> valid = c.core.states.check(*id, *c.client, nullptr, kAnyState);
+  const tree::Answer<state::State*> valid = c.core.states.check(*id, *c.client, nullptr, state::kAnyState);
   if (!valid) return refused<FREE_STATEID4res>(valid.error());
   // "If there are valid locks (of any kind) associated with the stateid in question, the error
   // NFS4ERR_LOCKS_HELD".
-  const bool holds = state->kind != StateKind::kLock ||
-                     c.core.states.locks(state->node->id).holds(StateTable::lock_owner(*state), state);
+  const bool holds = state->kind != state::StateKind::kLock ||
+                     c.core.states.locks(state->node->id).holds(state::StateTable::lock_owner(*state), state);
   if (holds) return refused<FREE_STATEID4res>(NFS4ERR_LOCKS_HELD);
   c.core.states.remove(*state);
   return {};
@@ -61,4 +62,4 @@ GET_DIR_DELEGATION4res execute(Context&, const GET_DIR_DELEGATION4args&) {
   return refused<GET_DIR_DELEGATION4res>(NFS4ERR_NOTSUPP);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "filer/nfs/sequence.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
 namespace {
 
 // Checks the request's slot numbers against the slot table.
-nfsstat4 check_slots(const Session& s, const SEQUENCE4args& args) {
+nfsstat4 check_slots(const state::Session& s, const SEQUENCE4args& args) {
   if (args.sa_slotid >= s.slots.size()) return NFS4ERR_BADSLOT;
   if (args.sa_highest_slotid >= s.slots.size()) return NFS4ERR_BAD_HIGH_SLOT;
   if (args.sa_slotid > args.sa_highest_slotid) return NFS4ERR_BAD_HIGH_SLOT;
@@ -25,12 +25,12 @@ nfsstat4 check_slots(const Session& s, const SEQUENCE4args& args) {
 // such a reply when it receives a new request with the same slot ID as the request replied to and the next
 // higher sequence ID" (section 2.10.6.1). The RFC does not say with which sequence ID a retired slot starts
 // again, so both are accepted: the next one, and 1.
-void follow_target(Session& s, uint32_t highest_in_use) {
+void follow_target(state::Session& s, uint32_t highest_in_use) {
   if (s.target_highest_slot > s.highest_slot) s.highest_slot = s.target_highest_slot;
   if (s.target_highest_slot < s.highest_slot && s.target_seen && highest_in_use <= s.target_highest_slot) {
     for (uint32_t i = s.target_highest_slot + 1; i <= s.highest_slot; ++i) {
       const uint32_t sequence = s.slots[i].sequence;
-      s.slots[i] = Slot{};
+      s.slots[i] = state::Slot{};
       s.slots[i].sequence = sequence;
       s.slots[i].retired = true;
     }
@@ -38,7 +38,7 @@ void follow_target(Session& s, uint32_t highest_in_use) {
   }
 }
 
-SEQUENCE4resok make_result(Core& core, const Session& s, const SEQUENCE4args& args) {
+SEQUENCE4resok make_result(Core& core, const state::Session& s, const SEQUENCE4args& args) {
   SEQUENCE4resok r;
   r.sr_sessionid = args.sa_sessionid;
   r.sr_sequenceid = args.sa_sequenceid;
@@ -49,11 +49,11 @@ SEQUENCE4resok make_result(Core& core, const Session& s, const SEQUENCE4args& ar
   return r;
 }
 
-void renew(Core& core, Client& client, uint32_t flags) {
+void renew(Core& core, state::Client& client, uint32_t flags) {
   if ((flags & SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED) == 0) client.renewed = core.clock.now();
 }
 
-nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
+nfsstat4 check_session(Context& c, state::Session* s, size_t request_bytes) {
   if (s == nullptr) return NFS4ERR_BADSESSION;
   if (!s->fore_links.contains(c.link->id())) {
     if (c.core.switches.enforce_connection_binding) return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
@@ -61,7 +61,7 @@ nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
     // sufficient".
     s->fore_links.insert(c.link->id());
   }
-  recognise(*c.link, s->client->who);
+  links::recognise(*c.link, s->client->who);
   if (c.operations > s->fore.ca_maxoperations) return NFS4ERR_TOO_MANY_OPS;
   if (request_bytes > s->fore.ca_maxrequestsize) return NFS4ERR_REQ_TOO_BIG;
   return NFS4_OK;
@@ -69,7 +69,7 @@ nfsstat4 check_session(Context& c, Session* s, size_t request_bytes) {
 
 // "A replier MAY return NFS4ERR_REP_TOO_BIG as the status for the first operation": if not even the shortest
 // reply fits (section 2.10.6.4).
-nfsstat4 check_reply(const Session& s, const SEQUENCE4args& args, size_t reply_bytes) {
+nfsstat4 check_reply(const state::Session& s, const SEQUENCE4args& args, size_t reply_bytes) {
   if (reply_bytes > s.fore.ca_maxresponsesize) return NFS4ERR_REP_TOO_BIG;
   if (args.sa_cachethis && reply_bytes > s.fore.ca_maxresponsesize_cached)
     return NFS4ERR_REP_TOO_BIG_TO_CACHE;
@@ -84,11 +84,11 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
     v.result.status = status;
     return v;
   };
-  Session* s = c.core.clients.find(args.sa_sessionid);
+  state::Session* s = c.core.clients.find(args.sa_sessionid);
   if (const nfsstat4 status = check_session(c, s, message.request_bytes); status != NFS4_OK)
     return refuse_with(status);
   if (const nfsstat4 status = check_slots(*s, args); status != NFS4_OK) return refuse_with(status);
-  Slot& slot = s->slots[args.sa_slotid];
+  state::Slot& slot = s->slots[args.sa_slotid];
 
   if (slot.used && args.sa_sequenceid == slot.sequence) {
     if (slot.in_progress) return refuse_with(NFS4ERR_DELAY);
@@ -136,10 +136,10 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
 }
 
 void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& reply,
-                     const BulkPlaces& items) {
-  Session* s = core.clients.find(args.sa_sessionid);
+                     const links::BulkPlaces& items) {
+  state::Session* s = core.clients.find(args.sa_sessionid);
   if (s == nullptr || args.sa_slotid >= s->slots.size()) return;
-  Slot& slot = s->slots[args.sa_slotid];
+  state::Slot& slot = s->slots[args.sa_slotid];
   if (slot.sequence != args.sa_sequenceid || !slot.in_progress) return;
   slot.in_progress = false;
   // "When a SEQUENCE ... operation is successfully executed, its reply MUST always be cached"; the other
@@ -150,4 +150,4 @@ void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations,
   slot.items = items;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -11,7 +11,7 @@
 
 #include "filer/nfs/context.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 struct SequenceVerdict {
   enum class Kind : uint8_t {
@@ -22,7 +22,7 @@ struct SequenceVerdict {
   };
   Kind kind = Kind::kRefused;
   nfs4::SEQUENCE4res result;
-  const Slot* kept = nullptr;
+  const state::Slot* kept = nullptr;
 };
 
 // Facts about the request that SEQUENCE checks.
@@ -37,6 +37,6 @@ SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, cons
 // Stores the reply of an executed request; `items` are the parts of `reply` that may be placed. The request
 // may have destroyed the session.
 void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
-                     const ByteVector& reply, const BulkPlaces& items);
+                     const ByteVector& reply, const links::BulkPlaces& items);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

@@ -9,23 +9,25 @@
 
 #include "filer/nfs/context.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::nfs {
 
 // "When 'other' is zero and 'seqid' is one, the stateid represents the current stateid": returns that one,
 // with seqid zero unless `keep_seqid` is set (CLOSE, OPEN_DOWNGRADE). NFS4ERR_BAD_STATEID if there is no
 // current stateid.
-Answer<nfs4::stateid4> substitute_current(const Context& c, const nfs4::stateid4& given, bool keep_seqid);
+tree::Answer<nfs4::stateid4> substitute_current(const Context& c, const nfs4::stateid4& given,
+                                                bool keep_seqid);
 
 // The state that a stateid names; it must belong to the current file. `kinds` is a mask of StateKind.
-Answer<State*> named_state(Context& c, const nfs4::stateid4& given, unsigned kinds, bool keep_seqid = false);
+tree::Answer<state::State*> named_state(Context& c, const nfs4::stateid4& given, unsigned kinds,
+                                        bool keep_seqid = false);
 
 // The state for READ, WRITE or a SETATTR of the size; null for a special stateid. `access` is
 // OPEN4_SHARE_ACCESS_READ or _WRITE. Errors: LOCKED, OPENMODE, GRACE, DELAY (a delegation is being recalled)
 // and the stateid errors.
-Answer<State*> io_state(Context& c, const nfs4::stateid4& given, uint32_t access);
+tree::Answer<state::State*> io_state(Context& c, const nfs4::stateid4& given, uint32_t access);
 
 // Recalls other clients' delegations that conflict with a reader, or with a writer if `wants_write` is set.
 // Returns true if there are any; the operation is then answered with NFS4ERR_DELAY.
-bool recall_conflicting(Context& c, const Node& node, bool wants_write);
+bool recall_conflicting(Context& c, const tree::Node& node, bool wants_write);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::nfs

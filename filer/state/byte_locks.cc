@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 namespace {
 
@@ -99,4 +99,4 @@ ByteLocks::Ranges::iterator ByteLocks::erase(Ranges& ranges, Ranges::iterator at
   return ranges.erase(at);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -17,7 +17,7 @@
 
 #include "xdr/nfs4/lock_ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 struct ByteRange {
   uint64_t first = 0;
@@ -93,4 +93,4 @@ class ByteLocks {
   size_t size_ = 0;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -6,7 +6,7 @@
 
 #include "filer/state/random.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 using namespace nfs4;
 
@@ -110,7 +110,7 @@ Session* ClientTable::find(const sessionid4& id) {
   return at == sessions_.end() ? nullptr : at->second.get();
 }
 
-Client& ClientTable::add(const EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now) {
+Client& ClientTable::add(const EXCHANGE_ID4args& args, const tree::Principal& who, LeaseClock::Duration now) {
   auto client = std::make_unique<Client>();
   // The boot number makes client IDs of earlier instances invalid: NFS4ERR_STALE_CLIENTID.
   client->id = boot_ << 32 | next_client_++;
@@ -135,7 +135,7 @@ EXCHANGE_ID4res ClientTable::answer(const Client& client) const {
   return res;
 }
 
-EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Principal& who,
+EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const tree::Principal& who,
                                          LeaseClock::Duration now, LeaseClock::Duration lease,
                                          const std::string& address) {
   EXCHANGE_ID4res res;
@@ -179,7 +179,7 @@ EXCHANGE_ID4res ClientTable::exchange_id(const EXCHANGE_ID4args& args, const Pri
   return answer(client);
 }
 
-bool ClientTable::has_share(const Principal& who, const std::string& address, size_t there, size_t most,
+bool ClientTable::has_share(const tree::Principal& who, const std::string& address, size_t there, size_t most,
                             size_t (*of)(const Client&)) {
   const size_t left = most - std::min(most, there);
   size_t his = 0, from_there = 0;
@@ -208,8 +208,8 @@ bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, Leas
   return chosen != nullptr;
 }
 
-CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, const Principal& who,
-                                               LinkId link, LeaseClock::Duration now,
+CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, const tree::Principal& who,
+                                               links::LinkId link, LeaseClock::Duration now,
                                                LeaseClock::Duration lease) {
   CREATE_SESSION4res res;
   Client* client = find(args.csa_clientid);
@@ -271,7 +271,7 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   return NFS4_OK;
 }
 
-nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& client, LinkId link,
+nfsstat4 ClientTable::create_phases(const CREATE_SESSION4args& args, Client& client, links::LinkId link,
                                     LeaseClock::Duration now, CREATE_SESSION4resok& r) {
   if (const nfsstat4 status = negotiate(args, r); status != NFS4_OK) return status;
 
@@ -346,11 +346,11 @@ void ClientTable::set_renewed(Client& client, LeaseClock::Duration when) {
   look_at_ = LeaseClock::Duration(-1);
 }
 
-void ClientTable::link_gone(LinkId link) {
+void ClientTable::link_gone(links::LinkId link) {
   each_session([&](Session& session) {
     session.fore_links.erase(link);
     session.back_links.erase(link);
   });
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -12,7 +12,7 @@
 #include "filer/state/reply_memory.h"
 #include "filer/state/session.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 class ClientTable {
  public:
@@ -52,13 +52,14 @@ class ClientTable {
   void restart_persistent();
 
   // `address`: the address that the call came from.
-  nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const Principal& who,
+  nfs4::EXCHANGE_ID4res exchange_id(const nfs4::EXCHANGE_ID4args& args, const tree::Principal& who,
                                     LeaseClock::Duration now, LeaseClock::Duration lease,
                                     const std::string& address = {});
   // On success the link is bound to the new session's fore channel, and to its back channel if the client
   // asked for that.
-  nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const Principal& who,
-                                          LinkId link, LeaseClock::Duration now, LeaseClock::Duration lease);
+  nfs4::CREATE_SESSION4res create_session(const nfs4::CREATE_SESSION4args& args, const tree::Principal& who,
+                                          links::LinkId link, LeaseClock::Duration now,
+                                          LeaseClock::Duration lease);
   void destroy_session(Session& session);
   void destroy_client(Client& client);
 
@@ -73,7 +74,7 @@ class ClientTable {
   uint64_t looks() const { return looks_; }
   // Sets the time of the last renewal to `when`, which must be earlier than the present value.
   void set_renewed(Client& client, LeaseClock::Duration when);
-  void link_gone(LinkId link);
+  void link_gone(links::LinkId link);
 
   // The server's identity in EXCHANGE_ID results. Tests change it to make the server another one.
   Identity& identity() { return identity_; }
@@ -88,15 +89,15 @@ class ClientTable {
   }
 
  private:
-  Client& add(const nfs4::EXCHANGE_ID4args& args, const Principal& who, LeaseClock::Duration now);
+  Client& add(const nfs4::EXCHANGE_ID4args& args, const tree::Principal& who, LeaseClock::Duration now);
   Client* find_record(const std::string& ownerid, bool confirmed);
   bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
                  const std::function<bool(const Client&)>& whose = {});
   // Whether this principal and this address may have one more; `of` says how many a client has.
-  bool has_share(const Principal& who, const std::string& address, size_t there, size_t most,
+  bool has_share(const tree::Principal& who, const std::string& address, size_t there, size_t most,
                  size_t (*of)(const Client&));
   nfs4::EXCHANGE_ID4res answer(const Client& client) const;
-  nfs4::nfsstat4 create_phases(const nfs4::CREATE_SESSION4args& args, Client& client, LinkId link,
+  nfs4::nfsstat4 create_phases(const nfs4::CREATE_SESSION4args& args, Client& client, links::LinkId link,
                                LeaseClock::Duration now, nfs4::CREATE_SESSION4resok& result);
   nfs4::nfsstat4 negotiate(const nfs4::CREATE_SESSION4args& args, nfs4::CREATE_SESSION4resok& result) const;
 
@@ -129,4 +130,4 @@ std::optional<nfs4::callback_sec_parms4> callback_security(
 // list.
 nfs4::nfsstat4 check_callback_security(const std::vector<nfs4::callback_sec_parms4>& security);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

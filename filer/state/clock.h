@@ -11,7 +11,7 @@
 
 #include "xdr/nfs4/basic.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 class LeaseClock {
  public:
@@ -36,4 +36,4 @@ class LeaseClock {
   Duration skew_{0};
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

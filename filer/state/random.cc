@@ -9,7 +9,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 void fill_random(MutableBytes bytes) {
   while (!bytes.empty()) {
@@ -23,4 +23,4 @@ void fill_random(MutableBytes bytes) {
   }
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -4,10 +4,10 @@
 
 #include "xdr/support/bytes.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 // Fills `bytes` by getrandom(2). Ends the process if that fails: with guessable session IDs, no client's
 // state would be protected.
 void fill_random(MutableBytes bytes);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 using namespace nfs4;
 
 namespace {
 
 // Section 10.4: with a delegation the client may open and lock without telling the server.
-bool held_under_delegation(const ReclaimRecord& record, NodeId node, bool writes) {
+bool held_under_delegation(const ReclaimRecord& record, tree::NodeId node, bool writes) {
   return std::any_of(
       record.delegations.begin(), record.delegations.end(),
       [&](const ReclaimRecord::Delegation& d) { return d.node == node && (d.write || !writes); });
@@ -144,4 +144,4 @@ bool Recovery::covers(const ReclaimRecord& record, const ReclaimRecord::Delegati
   });
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -18,23 +18,23 @@
 #include "filer/state/clients.h"
 #include "filer/state/states.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 struct ReclaimRecord {
   struct Open {
-    NodeId node = 0;
+    tree::NodeId node = 0;
     std::string owner;
     uint32_t access = 0;
     uint32_t deny = 0;
   };
   struct Lock {
-    NodeId node = 0;
+    tree::NodeId node = 0;
     std::string owner;
     ByteRange range;
     bool write = false;
   };
   struct Delegation {
-    NodeId node = 0;
+    tree::NodeId node = 0;
     bool write = false;
   };
   std::vector<Open> opens;
@@ -83,4 +83,4 @@ class Recovery {
   LeaseClock::Duration latest_end_{0};
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 void ReplyMemory::reserve(nfs4::channel_attrs4& fore) {
   constexpr size_t kShares = 8;
@@ -16,4 +16,4 @@ void ReplyMemory::reserve(nfs4::channel_attrs4& fore) {
   reserved_ += bytes_of(fore);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -15,7 +15,7 @@
 
 #include "xdr/nfs4/session_ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 class ReplyMemory {
  public:
@@ -38,4 +38,4 @@ class ReplyMemory {
   size_t reserved_ = 0;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

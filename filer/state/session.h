@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "filer/net/link.h"
+#include "filer/links/link.h"
 #include "filer/state/clock.h"
 #include "filer/tree/principal.h"
 #include "xdr/nfs4/client_ops.h"
 #include "xdr/nfs4/session_ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 // One slot of the fore channel, with its entry of the reply cache.
 struct Slot {
@@ -29,13 +29,13 @@ struct Slot {
   // 1.
   bool retired = false;
   bool in_progress = false;
-  uint64_t told = 0;   // Session::target_turn when the last reply was sent
-  bool whole = false;  // `reply` is the complete reply, not only the result of SEQUENCE
-  ByteVector reply;    // as sent; the space for the RPC header is in front
-  BulkPlaces items;    // the parts of `reply` that may be placed
+  uint64_t told = 0;        // Session::target_turn when the last reply was sent
+  bool whole = false;       // `reply` is the complete reply, not only the result of SEQUENCE
+  ByteVector reply;         // as sent; the space for the RPC header is in front
+  links::BulkPlaces items;  // the parts of `reply` that may be placed
   nfs4::SEQUENCE4resok result;
   uint64_t digest = 0;  // of the operations after SEQUENCE, to detect false retries
-  Principal who;
+  tree::Principal who;
 };
 
 // One slot of the back channel; this server is the requester there.
@@ -61,14 +61,14 @@ struct Session {
   uint32_t target_highest_slot = 0;  // the limit that the server wants
   uint64_t target_turn = 1;          // counts changes of the wanted limit
   bool target_seen = false;          // the client has received a reply with the wanted limit
-  std::set<LinkId> fore_links;
-  std::set<LinkId> back_links;
+  std::set<links::LinkId> fore_links;
+  std::set<links::LinkId> back_links;
 };
 
 struct Client {
   nfs4::clientid4 id = 0;
   nfs4::client_owner4 owner;
-  Principal who;
+  tree::Principal who;
   std::string address{};  // where its EXCHANGE_ID came from
   bool confirmed = false;
   uint32_t flags = 0;  // EXCHGID4_FLAG_* of the results, without CONFIRMED_R
@@ -90,4 +90,4 @@ struct Client {
   std::set<Session*> sessions;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -10,7 +10,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 namespace {
 
@@ -188,4 +188,4 @@ bool StableStorage::was_created_by(std::string_view handle, std::string_view ver
   return at != verifiers_.end() && at->second == verifier;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

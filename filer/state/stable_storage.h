@@ -24,14 +24,14 @@
 #include "transport/runtime/fd.h"
 #include "xdr/support/result.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 class StableStorage {
  public:
   // Creates the directory and missing files. Errors: the system's error; EBUSY if another server uses it.
   static Result<std::unique_ptr<StableStorage>> open(const std::string& directory);
 
-  const HandleKey& key() const { return key_; }
+  const tree::HandleKey& key() const { return key_; }
   const std::set<std::string>& clients() const { return clients_; }
   // Errors are logged and the server continues. Returns false if the caller should try again.
   bool save(std::set<std::string> clients);
@@ -56,7 +56,7 @@ class StableStorage {
 
   Fd directory_;
   Fd lock_;
-  HandleKey key_{};
+  tree::HandleKey key_{};
   std::set<std::string> clients_;
   std::unordered_map<std::string, std::string> verifiers_;  // by filehandle
   std::deque<std::string> created_;                         // filehandles in `verifiers_`, the oldest first
@@ -64,4 +64,4 @@ class StableStorage {
   size_t appended_ = 0;                                     // lines appended since the file was rewritten
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

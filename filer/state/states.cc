@@ -5,7 +5,7 @@
 
 #include "filer/state/random.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 using namespace nfs4;
 
@@ -85,7 +85,7 @@ stateid4 StateTable::new_id() const {
   return id;
 }
 
-State& StateTable::add(StateKind kind, Client& client, NodePtr node) {
+State& StateTable::add(StateKind kind, Client& client, tree::NodePtr node) {
   auto state = std::make_unique<State>();
   state->kind = kind;
   state->client = &client;
@@ -144,7 +144,7 @@ void StateTable::unlock(State& state, const ByteRange& range) {
   change_locks(state, [&](ByteLocks& locks) { locks.unlock(range, lock_owner(state)); });
 }
 
-const ByteLocks& StateTable::locks(NodeId node) const {
+const ByteLocks& StateTable::locks(tree::NodeId node) const {
   static const ByteLocks kNone;
   const auto at = locks_.find(node);
   return at == locks_.end() ? kNone : at->second;
@@ -160,7 +160,7 @@ StateTable::Room StateTable::room_for_locks(const Client& client, size_t more) c
   return client.locks + more > limits_.max_locks / 2 ? Room::kClientFull : Room::kEnough;
 }
 
-StateTable::Room StateTable::room_for_descriptors(const Client& client, const Store::Crowd& crowd) {
+StateTable::Room StateTable::room_for_descriptors(const Client& client, const tree::Store::Crowd& crowd) {
   if (crowd.kept >= crowd.most) return Room::kAllFull;
   return std::min(crowd.kept, client.pinned) >= crowd.most / 2 ? Room::kClientFull : Room::kEnough;
 }
@@ -171,7 +171,7 @@ void StateTable::set_pins(State& state, bool pins) {
   state.client->pinned += pins ? size_t{1} : SIZE_MAX;  // modulo 2^64
 }
 
-void StateTable::count_pins(NodeId node) {
+void StateTable::count_pins(tree::NodeId node) {
   for (State* state : of(node)) {
     if (state->kind != StateKind::kLock && state->live()) set_pins(*state, state->node->pinned);
   }
@@ -220,21 +220,22 @@ State* StateTable::find(const stateid4& id) {
   return at == states_.end() ? nullptr : at->second.get();
 }
 
-Answer<State*> StateTable::check(const stateid4& id, const Client& client, const Node* node, unsigned kinds) {
+tree::Answer<State*> StateTable::check(const stateid4& id, const Client& client, const tree::Node* node,
+                                       unsigned kinds) {
   State* state = find(id);
-  if (state == nullptr || state->client != &client) return refuse(NFS4ERR_BAD_STATEID);
-  if (node != nullptr && state->node.get() != node) return refuse(NFS4ERR_BAD_STATEID);
+  if (state == nullptr || state->client != &client) return tree::refuse(NFS4ERR_BAD_STATEID);
+  if (node != nullptr && state->node.get() != node) return tree::refuse(NFS4ERR_BAD_STATEID);
   // Checked before the revocation status: operations on opens do not return NFS4ERR_DELEG_REVOKED (section
   // 15.2).
-  if ((mask(state->kind) & kinds) == 0) return refuse(NFS4ERR_BAD_STATEID);
-  if (!state->live()) return refuse(revocation_status(state->revoked));
+  if ((mask(state->kind) & kinds) == 0) return tree::refuse(NFS4ERR_BAD_STATEID);
+  if (!state->live()) return tree::refuse(revocation_status(state->revoked));
   if (id.seqid != 0 && id.seqid != state->id.seqid) {
-    return refuse(older(id.seqid, state->id.seqid, client) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID);
+    return tree::refuse(older(id.seqid, state->id.seqid, client) ? NFS4ERR_OLD_STATEID : NFS4ERR_BAD_STATEID);
   }
   return state;
 }
 
-State* StateTable::find_open(const Client& client, const std::string& owner, NodeId node) {
+State* StateTable::find_open(const Client& client, const std::string& owner, tree::NodeId node) {
   for (State* state : of(node)) {
     if (state->kind == StateKind::kOpen && state->live() && state->client == &client &&
         state->owner == owner) {
@@ -251,20 +252,21 @@ State* StateTable::find_lock(const State& open, const std::string& owner) {
   return nullptr;
 }
 
-State* StateTable::find_delegation(const Client& client, NodeId node) {
+State* StateTable::find_delegation(const Client& client, tree::NodeId node) {
   for (State* state : of(node)) {
     if (state->kind == StateKind::kDelegation && state->live() && state->client == &client) return state;
   }
   return nullptr;
 }
 
-const std::vector<State*>& StateTable::of(NodeId node) const {
+const std::vector<State*>& StateTable::of(tree::NodeId node) const {
   static const std::vector<State*> kNone;
   const auto at = by_node_.find(node);
   return at == by_node_.end() ? kNone : at->second;
 }
 
-State* StateTable::share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except) const {
+State* StateTable::share_conflict(tree::NodeId node, uint32_t access, uint32_t deny,
+                                  const State* except) const {
   for (State* state : of(node)) {
     if (state->kind != StateKind::kOpen || !state->live() || state == except) continue;
     if ((state->deny & access) != 0 || (state->access & deny) != 0) return state;
@@ -272,8 +274,8 @@ State* StateTable::share_conflict(NodeId node, uint32_t access, uint32_t deny, c
   return nullptr;
 }
 
-State* StateTable::denies(NodeId node, uint32_t access, const State* except) const {
+State* StateTable::denies(tree::NodeId node, uint32_t access, const State* except) const {
   return share_conflict(node, access, 0, except);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -19,7 +19,7 @@
 #include "filer/tree/tree.h"
 #include "xdr/nfs4/open_ops.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::state {
 
 enum class StateKind : uint8_t { kOpen = 1, kLock = 2, kDelegation = 4 };
 
@@ -35,7 +35,7 @@ struct State {
   StateKind kind = StateKind::kOpen;
   nfs4::stateid4 id;  // with the current seqid
   Client* client = nullptr;
-  NodePtr node;
+  tree::NodePtr node;
   Revoked revoked = Revoked::kNo;
 
   // For an open, and for the access that a lock stateid inherits through `open`.
@@ -84,11 +84,11 @@ class StateTable {
   };
   enum class Room : uint8_t { kEnough, kClientFull, kAllFull };
 
-  StateTable(Tree& tree, Limits limits) : tree_(tree), limits_(limits) {}
+  StateTable(tree::Tree& tree, Limits limits) : tree_(tree), limits_(limits) {}
 
   void restart();
 
-  State& add(StateKind kind, Client& client, NodePtr node);
+  State& add(StateKind kind, Client& client, tree::NodePtr node);
   // Adds a lock stateid under an open.
   State& add_lock(State& open, std::string owner);
   // Advances the seqid and returns the stateid for the reply.
@@ -102,32 +102,34 @@ class StateTable {
   State* find(const nfs4::stateid4& id);
   // Section 8.2.4, for stateids that are not special. `kinds` is a mask of StateKind. `node` null: the
   // filehandle is not compared.
-  Answer<State*> check(const nfs4::stateid4& id, const Client& client, const Node* node, unsigned kinds);
+  tree::Answer<State*> check(const nfs4::stateid4& id, const Client& client, const tree::Node* node,
+                             unsigned kinds);
 
-  State* find_open(const Client& client, const std::string& owner, NodeId node);
+  State* find_open(const Client& client, const std::string& owner, tree::NodeId node);
   State* find_lock(const State& open, const std::string& owner);
-  State* find_delegation(const Client& client, NodeId node);
+  State* find_delegation(const Client& client, tree::NodeId node);
   // The states of one file, of all clients, including revoked ones.
-  const std::vector<State*>& of(NodeId node) const;
+  const std::vector<State*>& of(tree::NodeId node) const;
 
   // Counter that changes when a delegation ends and when a holder has answered CB_GETATTR.
   uint64_t delegations_moved() const { return delegations_moved_; }
   void delegation_moved() { ++delegations_moved_; }
 
   // An open that conflicts with a new open of `access` and `deny` (section 9.7); `except` is ignored.
-  State* share_conflict(NodeId node, uint32_t access, uint32_t deny, const State* except = nullptr) const;
+  State* share_conflict(tree::NodeId node, uint32_t access, uint32_t deny,
+                        const State* except = nullptr) const;
   // An open, other than `except`, that denies `access` to I/O.
-  State* denies(NodeId node, uint32_t access, const State* except = nullptr) const;
+  State* denies(tree::NodeId node, uint32_t access, const State* except = nullptr) const;
 
   // Whether there is room for one more state, or for `more` locks.
   Room room_for_state(const Client& client) const;
   Room room_for_locks(const Client& client, size_t more) const;
   // The same for an open of a file that nobody has open, given how full the store is.
-  static Room room_for_descriptors(const Client& client, const Store::Crowd& crowd);
+  static Room room_for_descriptors(const Client& client, const tree::Store::Crowd& crowd);
   // Updates Client::pinned after Node::pinned has changed.
-  void count_pins(NodeId node);
+  void count_pins(tree::NodeId node);
 
-  const ByteLocks& locks(NodeId node) const;
+  const ByteLocks& locks(tree::NodeId node) const;
   // Locks or unlocks a range for a lock stateid.
   void lock(State& state, const ByteRange& range, bool write);
   void unlock(State& state, const ByteRange& range);
@@ -147,16 +149,16 @@ class StateTable {
   template <class Change>
   void change_locks(State& state, Change change);
 
-  Tree& tree_;
+  tree::Tree& tree_;
   const Limits limits_;
   uint64_t delegations_moved_ = 0;
   std::unordered_map<nfs4::stateid4, std::unique_ptr<State>> states_;  // keyed by "other" only
-  std::unordered_map<NodeId, std::vector<State*>> by_node_;
-  std::unordered_map<NodeId, ByteLocks> locks_;  // a file without locks has no entry
+  std::unordered_map<tree::NodeId, std::vector<State*>> by_node_;
+  std::unordered_map<tree::NodeId, ByteLocks> locks_;  // a file without locks has no entry
   size_t lock_count_ = 0;
 };
 
 // A stateid reduced to its "other" value, the key of the table.
 nfs4::stateid4 state_key(const nfs4::stateid4& id);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::state

@@ -10,7 +10,7 @@
 
 #include "filer/tree/store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 enum Permission : uint32_t { kMayExecute = 1, kMayWrite = 2, kMayRead = 4 };
 
@@ -63,4 +63,4 @@ inline uint32_t inherited_group(const Node& dir, const Principal& who) {
   return (dir.mode & 02000) != 0 ? dir.gid : acting(*dir.fs, who).gid;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

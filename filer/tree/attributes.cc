@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -264,4 +264,4 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
   return NFS4_OK;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

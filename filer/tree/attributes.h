@@ -12,7 +12,7 @@
 #include "filer/tree/access.h"
 #include "filer/tree/tree.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 // Attribute values that belong to the server and not to an object.
 struct ServerFacts {
@@ -52,4 +52,4 @@ void settle_initial(const Node& node, Changes& changes, nfs4::bitmap4& set);
 nfs4::nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& changes, const Principal& who,
                              nfs4::bitmap4& set);
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

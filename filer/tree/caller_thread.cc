@@ -12,7 +12,7 @@
 
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 namespace {
 
@@ -137,4 +137,4 @@ void CallerThread::serve() {
   }
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -20,7 +20,7 @@
 
 #include "filer/tree/principal.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class CallerThread {
  public:
@@ -50,4 +50,4 @@ class CallerThread {
   bool ok_ = false;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -18,7 +18,7 @@
 
 #include "filer/tree/node.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class Directory {
  public:
@@ -68,4 +68,4 @@ class Directory {
   uint64_t next_cookie_ = kFirstCookie;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

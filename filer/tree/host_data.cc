@@ -10,7 +10,7 @@
 #include "filer/tree/host_status.h"
 #include "filer/tree/host_store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -153,4 +153,4 @@ void HostStore::settle(HostNode& node) {
   if (fd && fsync(fd.get()) != 0 && node.type == NF4REG) note_loss();  // fsync() reports an error only once
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 enum class Squash : uint8_t {
   kNone,  // callers keep the user that they claim to be
@@ -31,4 +31,4 @@ struct HostExport {
 // A secret of the server. Without it nobody can forge the filehandle of a file.
 using HandleKey = std::array<uint64_t, 2>;
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -10,7 +10,7 @@
 #include "filer/tree/host_path.h"
 #include "filer/tree/host_status.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 namespace {
 
@@ -58,4 +58,4 @@ const HostListing::Entry* HostListing::next(uint64_t cookie) const {
   return at == entries_.end() ? nullptr : &*at;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -14,7 +14,7 @@
 #include "filer/tree/node.h"
 #include "filer/tree/siphash.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class HostListing {
  public:
@@ -35,4 +35,4 @@ class HostListing {
   std::vector<Entry> entries_;  // by cookie
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -14,7 +14,7 @@
 #include "filer/tree/store.h"
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -220,4 +220,4 @@ Answer<std::string> HostLocator::unseal(ConstBytes handle) const {
   return identity;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -30,7 +30,7 @@
 #include "transport/runtime/fd.h"
 #include "xdr/support/bytes.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 // statx(2) of a descriptor. Returns false and sets errno on error.
 bool stat_of(int fd, struct statx& to);
@@ -86,4 +86,4 @@ class HostLocator {
   std::optional<std::chrono::steady_clock::time_point> searched_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

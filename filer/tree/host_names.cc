@@ -10,7 +10,7 @@
 #include "filer/tree/host_status.h"
 #include "filer/tree/host_store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -234,4 +234,4 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
   return NFS4_OK;
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -5,10 +5,10 @@
 
 #include <string>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 inline std::string host_path(int fd) {
   return "/proc/self/fd/" + std::to_string(fd);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -9,7 +9,7 @@
 
 #include "filer/tree/host_store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -169,4 +169,4 @@ void HostStore::forget_removed() {
   }
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

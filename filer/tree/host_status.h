@@ -6,7 +6,7 @@
 
 #include "xdr/nfs4_status.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 inline nfs4::nfsstat4 status_of(int error) {
   switch (error) {
@@ -38,4 +38,4 @@ inline nfs4::nfsstat4 status_of(int error) {
   }
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -22,7 +22,7 @@
 #include "filer/tree/host_status.h"
 #include "transport/runtime/log.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -330,4 +330,4 @@ nfsstat4 HostStore::set(Node& node, const NewAttributes& a, const Principal& who
   return status_of(error);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

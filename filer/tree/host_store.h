@@ -30,7 +30,7 @@
 #include "filer/tree/store.h"
 #include "xdr/support/result.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class HostStore final : public Store {
  public:
@@ -141,4 +141,4 @@ class HostStore final : public Store {
   NodePtr root_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 struct Interval {
   uint64_t begin = 0;
@@ -93,4 +93,4 @@ class IntervalSet {
   std::map<uint64_t, uint64_t> map_;  // begin -> end
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

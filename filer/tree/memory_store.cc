@@ -6,7 +6,7 @@
 
 #include "filer/tree/access.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -371,4 +371,4 @@ void MemoryStore::forget_unlinked() {
   for (const NodePtr& node : gone) drop(*node);
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

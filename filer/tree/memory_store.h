@@ -17,7 +17,7 @@
 #include "filer/tree/sparse_file.h"
 #include "filer/tree/store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 struct MemoryNode final : Node {
   SparseFile data;                 // NF4REG
@@ -92,4 +92,4 @@ class MemoryStore final : public Store {
   bool preserve_unlinked_ = true;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

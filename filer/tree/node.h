@@ -16,7 +16,7 @@
 #include "filer/tree/principal.h"
 #include "xdr/nfs4/attributes.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class Store;
 
@@ -94,4 +94,4 @@ struct Node {
 
 using NodePtr = std::shared_ptr<Node>;
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -12,7 +12,7 @@
 
 #include "xdr/rpc.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 struct Principal {
   static constexpr uint32_t kAnonymous = 65534;
@@ -35,4 +35,4 @@ struct Principal {
   bool same_user(const Principal& b) const { return flavor == b.flavor && uid == b.uid; }
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

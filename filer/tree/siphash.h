@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class SipHash {
  public:
@@ -56,4 +56,4 @@ class SipHash {
   std::array<uint64_t, 2> key_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 namespace {
 
@@ -159,4 +159,4 @@ void SparseFile::forget_clean_shadows() {
   });
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

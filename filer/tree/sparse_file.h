@@ -19,7 +19,7 @@
 #include "filer/tree/interval_set.h"
 #include "xdr/support/bytes.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class SparseFile {
  public:
@@ -60,4 +60,4 @@ class SparseFile {
   uint64_t stable_size_ = 0;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -18,7 +18,7 @@
 #include "filer/tree/node.h"
 #include "xdr/support/bytes.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 // The first attributes of a new object.
 struct Initial {
@@ -128,4 +128,4 @@ class Store {
   bool loss_ = false;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -7,7 +7,7 @@
 #include "filer/tree/access.h"
 #include "filer/tree/host_store.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 using namespace nfs4;
 
@@ -260,4 +260,4 @@ void Tree::forget_removed() {
   each_store([](Store& store) { store.forget_removed(); });
 }
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

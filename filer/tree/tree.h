@@ -22,7 +22,7 @@
 #include "filer/tree/store.h"
 #include "xdr/support/result.h"
 
-namespace nfsrdma::filer {
+namespace nfsrdma::filer::tree {
 
 class Tree {
  public:
@@ -107,4 +107,4 @@ class Tree {
   std::vector<std::unique_ptr<Store>> host_;
 };
 
-}  // namespace nfsrdma::filer
+}  // namespace nfsrdma::filer::tree

@@ -17,8 +17,8 @@ import gdb
 
 # Names of the program. Where the sources change them, change them here; tests/system/test_gdb.py notices.
 NODE = "nfsrdma::client::CachedNode"
-NODE_CLASSES = ("nfsrdma::client::Nfs4Node", "nfsrdma::client::Nfs3Node")
-TYPES_FROM = "client/nfs4/node.cc"
+NODE_CLASSES = ("nfsrdma::client::nfs4::Nfs4Node", "nfsrdma::client::nfs3::Nfs3Node")
+TYPES_FROM = "client/nfs4/state/node.cc"
 # A Node's members that are shown where they are true, and how.
 FLAGS = (("kernel.knows_", "known to the kernel"), ("contents.known", "contents known"), ("names_known.uncertain", "names uncertain"))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What read-ahead and cached data gain when replies are late: nfsrdma-filer answers each READ some milliseconds late.
 
-On loopback no reply is late, so the client reads nothing ahead beyond the kernel's own read-ahead (client/cache/read_pace.h). The kernel's
+On loopback no reply is late, so the client reads nothing ahead beyond the kernel's own read-ahead (client/core/read/read_pace.h). The kernel's
 window is set to an ordinary user's and to root's, for all contenders alike. Mounts are new in each round, and read each file once, so that
 nothing is cached. "again" reads a small file once more after the kernel was told to drop its pages. `cache_mem=0` is this mount with the
 kernel's read-ahead alone. The relay's replies are never late: it shows the speed without any delay.

@@ -181,7 +181,7 @@ class Messages(unittest.TestCase):
 
 class UserPages(unittest.TestCase):
     def test_each_metric_is_explained(self):
-        source = text_of("cli", "stats_prometheus.cc")
+        source = text_of("cli", "stats", "stats_prometheus.cc")
         there = set(re.findall(r'(?:metric|single|histogram)\(\s*"([a-z_]+)"', source)) | set(re.findall(r'\{\s*"(rdma_[a-z_]+)",\s*"', source))
         there |= {"nfs_operations_" + name for name in re.findall(r'\{\s*"([a-z_]+_total)", "', source) if not name.startswith("rdma_")}
         self.assertGreater(len(there), 45, "the source was not understood")

@@ -16,8 +16,8 @@ LOGGED = r"log::(?:warn|error)"
 REFUSED = r"refuse|Failure|failed|usage|bad|unexpected<Failure>"
 NOT_INSTALLED = "cli/pages/"
 # Files that compose messages: every text of three or more words is a part of one.
-WHOLE = ("cli/command_words.cc", "cli/control_path.cc", "cli/explain.cc", "cli/filer/filer_command.cc", "cli/ladder.cc", "cli/launch.cc",
-         "cli/mount_command.cc", "cli/mount_daemon.cc", "cli/mount_point.cc", "cli/options.cc", "cli/probe.cc", "cli/unmount.cc")
+WHOLE = ("cli/options/command_words.cc", "cli/control/control_path.cc", "cli/server/explain.cc", "cli/filer/filer_command.cc", "cli/mount/ladder.cc", "cli/mount/launch.cc",
+         "cli/mount/mount_command.cc", "cli/mount/mount_daemon.cc", "cli/mount/mount_point.cc", "cli/options/options.cc", "cli/server/probe.cc", "cli/mount/unmount.cc")
 # Parts of messages, and texts that are not messages.
 FRAGMENTS = {"its size", "making a directory in it", "A subcommand is required", "Could not convert", "show this text", "Operation not permitted",
              "an RDMA device", "in the background", "one of", "an unknown address", "no JSON"}

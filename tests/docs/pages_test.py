@@ -79,8 +79,8 @@ def commands(text):
 
 
 def statuses(title):
-    """The numbers of an enum in cli/outcome.h, without those marked as never returned."""
-    body = text_of(os.path.join(ROOT, "cli", "outcome.h")).split(f"enum class {title}")[1].split("};")[0]
+    """The numbers of an enum in cli/support/outcome.h, without those marked as never returned."""
+    body = text_of(os.path.join(ROOT, "cli", "support", "outcome.h")).split(f"enum class {title}")[1].split("};")[0]
     return {number for number, comment in re.findall(r"= (\d+),(.*)", body) if "never returned" not in comment}
 
 

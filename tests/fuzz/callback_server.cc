@@ -14,7 +14,7 @@
 #include <array>
 #include <optional>
 
-#include "client/nfs4/callback.h"
+#include "client/nfs4/callbacks/callback.h"
 #include "tests/fuzz/fuzz.h"
 #include "xdr/rpc.h"
 
@@ -44,7 +44,7 @@ stateid4 delegation() {
 
 // Kinds of limits: none; small replies; small cached replies; few slots, operations and bytes.
 channel_attrs4 limits_of(unsigned kind) {
-  channel_attrs4 limits = client::offered_back_channel();
+  channel_attrs4 limits = client::nfs4::offered_back_channel();
   if (kind == 1) limits.ca_maxresponsesize = 100;
   if (kind == 2) limits.ca_maxresponsesize_cached = 92;
   if (kind == 3) limits.ca_maxrequests = 2, limits.ca_maxoperations = 3, limits.ca_maxrequestsize = 300;
@@ -68,8 +68,9 @@ Call take_apart(ConstBytes message) {
   call.begins = prefix && prefix->type == rpc::CALL;
   xdr::Decoder x(message);
   if (!x(call.header)) return call;
-  call.to_us = call.header.rpcvers == rpc::kRpcVersion && call.header.prog == client::kCallbackProgram &&
-               call.header.vers == client::kCallbackVersion && call.header.proc == 1;
+  call.to_us = call.header.rpcvers == rpc::kRpcVersion &&
+               call.header.prog == client::nfs4::kCallbackProgram &&
+               call.header.vers == client::nfs4::kCallbackVersion && call.header.proc == 1;
   if (!call.to_us) return call;
   xdr::Decoder arguments(x.rest());
   call.whole = arguments(call.args) && arguments.left() == 0;
@@ -176,10 +177,12 @@ void set_xid(ByteVector& message, uint32_t xid) {
 
 // --- The conversation ---
 
-class Holder final : public client::DelegationHolder {
-  void recalled(client::DelegationRef) override {}
+class Holder final : public client::nfs4::DelegationHolder {
+  void recalled(client::nfs4::DelegationRef) override {}
   void recalled_unknown(const nfs_fh4&, const stateid4&, uint64_t) override {}
-  std::optional<Known> delegated_attributes(const client::Delegation&) override { return Known{17, 4711}; }
+  std::optional<Known> delegated_attributes(const client::nfs4::Delegation&) override {
+    return Known{17, 4711};
+  }
 };
 
 class Conversation {
@@ -199,7 +202,7 @@ class Conversation {
       for (unsigned n = 0; n < kTurns[control >> 3 & 3] && under_way_ > 0; ++n) co_await turn();
     }
     while (under_way_ > 0) co_await turn();
-    if (ticket_) slots_.release(*ticket_, client::SlotUse::kExecuted);
+    if (ticket_) slots_.release(*ticket_, client::nfs4::SlotUse::kExecuted);
     loop_.stop();
   }
 
@@ -217,8 +220,8 @@ class Conversation {
     open_delegation4 granted;
     granted.delegation_type = write ? OPEN_DELEGATE_WRITE : OPEN_DELEGATE_READ;
     granted.stateid = delegation();
-    held_ = std::make_shared<client::Delegation>(kFile, granted, nullptr, 1);
-    delegations_.add(held_, client::Delegations::Came::kGranted);
+    held_ = std::make_shared<client::nfs4::Delegation>(kFile, granted, nullptr, 1);
+    delegations_.add(held_, client::nfs4::Delegations::Came::kGranted);
   }
 
   // `fitting`: use the sequence ID that the slot expects next. `kind`: the limits of a new session.
@@ -226,13 +229,14 @@ class Conversation {
     switch (action) {
       case 0: grant(fitting); break;
       case 1:
-        if (held_) delegations_.remove(std::exchange(held_, nullptr), client::Delegations::Went::kReturned);
+        if (held_)
+          delegations_.remove(std::exchange(held_, nullptr), client::nfs4::Delegations::Went::kReturned);
         break;
       case 2: open_session(1 + (fitting ? 1 : 0), kind); break;
       case 3:
         // A request of the client itself, which a referring call can name.
         if (ticket_) {
-          slots_.release(*ticket_, client::SlotUse::kExecuted);
+          slots_.release(*ticket_, client::nfs4::SlotUse::kExecuted);
           ticket_.reset();
         } else {
           ticket_ = co_await slots_.acquire();
@@ -355,20 +359,20 @@ class Conversation {
     const auto ticket = slots_.try_acquire_upkeep();
     if (!ticket) return;
     slots_.set_target(*ticket, kForeSlots - 1);
-    slots_.release(*ticket, client::SlotUse::kNotExecuted);
+    slots_.release(*ticket, client::nfs4::SlotUse::kNotExecuted);
   }
 
   Loop& loop_;
   ConstBytes input_;
-  client::SlotTable slots_;
-  client::NodeTable nodes_;
+  client::nfs4::SlotTable slots_;
+  client::nfs4::NodeTable nodes_;
   client::NodeRef node_ = nodes_.get(kFile, 0);
   Holder holder_;
-  client::Delegations delegations_;
-  client::DelegationRef held_;
-  client::CallbackServer server_{slots_, nodes_, delegations_, Duration::zero()};
+  client::nfs4::Delegations delegations_;
+  client::nfs4::DelegationRef held_;
+  client::nfs4::CallbackServer server_{slots_, nodes_, delegations_, Duration::zero()};
   Model model_;
-  std::optional<client::SlotTicket> ticket_;
+  std::optional<client::nfs4::SlotTicket> ticket_;
   size_t calls_ = 0;
   size_t under_way_ = 0;
 };

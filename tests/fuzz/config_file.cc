@@ -4,7 +4,7 @@
 // Checked: a refusal names file and line. Names are lower case and not empty. Sections that are written to a
 // file and read again are the same. The options for a mount come from the file, and the option parser accepts
 // their form.
-#include "cli/config_file.h"
+#include "cli/options/config_file.h"
 
 #include <fmt/core.h>
 

@@ -5,11 +5,11 @@
 // Checked: a message that was understood is written as one line without control characters, and is understood
 // as the same. An acknowledgement is no answer. Members of the wrong type count as absent. A snapshot that
 // was read, written and read again is the same.
-#include "cli/control_protocol.h"
+#include "cli/control/control_protocol.h"
 
 #include <algorithm>
 
-#include "cli/snapshot.h"
+#include "cli/stats/snapshot.h"
 #include "tests/fuzz/text.h"
 
 namespace {

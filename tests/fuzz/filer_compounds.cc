@@ -26,15 +26,15 @@ using fuzz::Input;
 using fuzz::require;
 
 constexpr size_t kMaxSteps = 64;
-constexpr StateTable::Limits kLimits{.max_states = 12, .max_locks = 12};
+constexpr state::StateTable::Limits kLimits{.max_states = 12, .max_locks = 12};
 constexpr uint64_t kDataBytes = 1u << 16;
 
-class Wire final : public Link {
+class Wire final : public links::Link {
  public:
-  explicit Wire(LinkId id) : id_(id) {}
-  LinkId id() const override { return id_; }
-  using Link::send;
-  void send(ByteVector message, BulkPlaces items) override {
+  explicit Wire(links::LinkId id) : id_(id) {}
+  links::LinkId id() const override { return id_; }
+  using links::Link::send;
+  void send(ByteVector message, links::BulkPlaces items) override {
     for (const rpc::BulkPlace& item : items)
       require(item.offset <= message.size() && item.length <= message.size() - item.offset,
               "items are within");
@@ -48,7 +48,7 @@ class Wire final : public Link {
   bool closed = false;
 
  private:
-  const LinkId id_;
+  const links::LinkId id_;
 };
 
 // What a client has learnt from replies.
@@ -62,8 +62,8 @@ struct Peer {
   std::vector<stateid4> stateids;
 };
 
-Options options_of() {
-  Options o;
+nfs::Options options_of() {
+  nfs::Options o;
   o.limits = {.max_slots = 4, .max_clients = 4, .max_sessions = 6};
   o.state_limits = kLimits;
   o.journal = false;
@@ -75,7 +75,7 @@ class Filer {
  public:
   Filer(const uint8_t* data, size_t size)
       : input_(data, size),
-        core_(options_of(), {.find_link = [this](LinkId id) { return find(id); },
+        core_(options_of(), {.find_link = [this](links::LinkId id) { return find(id); },
                              .after = [this](auto, auto fn) { later_.push_back(std::move(fn)); },
                              .notify = [] {}}),
         dispatcher_(core_, faults_,
@@ -84,7 +84,7 @@ class Filer {
                      .target_slots = [](uint32_t) {}}) {
     fs().bytes_total = kDataBytes;
     core_.tree.walk("/export")->mode = 0777;
-    core_.switches.delegations = Delegations::kReadOrWrite;
+    core_.switches.delegations = nfs::Delegations::kReadOrWrite;
     for (size_t i = 0; i < peers_.size(); ++i) {
       peers_[i].name = i == 0 ? "one" : "two";
       connect(peers_[i]);
@@ -100,8 +100,8 @@ class Filer {
   }
 
  private:
-  FileSystem& fs() { return *core_.tree.walk("/export")->fs; }
-  LinkPtr find(LinkId id) {
+  tree::FileSystem& fs() { return *core_.tree.walk("/export")->fs; }
+  links::LinkPtr find(links::LinkId id) {
     for (const Peer& p : peers_) {
       if (p.wire != nullptr && p.wire->id() == id) return p.wire;
     }
@@ -158,11 +158,11 @@ class Filer {
         break;
       case 1: core_.recall_delegations(); break;
       case 2: core_.revoke_delegations(); break;
-      case 3: core_.switches.expiry = static_cast<Expiry>(what / 8 % 3); break;
+      case 3: core_.switches.expiry = static_cast<nfs::Expiry>(what / 8 % 3); break;
       case 4: core_.switches.notify_locks = (what & 8) != 0; break;
       case 5: core_.switches.verify_reclaims = (what & 8) != 0; break;
       case 6: core_.switches.keep_sessions_on_restart = (what & 8) != 0; break;
-      default: core_.switches.delegations = static_cast<Delegations>(what / 8 % 3);
+      default: core_.switches.delegations = static_cast<nfs::Delegations>(what / 8 % 3);
     }
   }
 
@@ -417,22 +417,22 @@ class Filer {
   void check() {
     const std::lock_guard lock(core_.mutex);
     size_t states = 0, locks = 0;
-    core_.clients.each_client([&](const Client& c) {
+    core_.clients.each_client([&](const state::Client& c) {
       states += c.states.size();
       locks += c.locks;
       uint32_t revoked = 0;
-      for (const State* s : c.states) {
+      for (const state::State* s : c.states) {
         require(s->client == &c, "a client's states are its own");
         revoked += !s->live();
-        if (s->kind == StateKind::kLock && s->live())
+        if (s->kind == state::StateKind::kLock && s->live())
           require(s->open != nullptr && s->open->live(), "locks have an open");
-        for (const State* l : s->locks) require(l->open == s, "and that knows them");
+        for (const state::State* l : s->locks) require(l->open == s, "and that knows them");
       }
       require(revoked == c.revoked_expired + c.revoked_admin + c.revoked_recall, "revoked ones are counted");
     });
     require(states == core_.states.size() && states <= kLimits.max_states, "states are counted and bounded");
     require(locks == core_.states.lock_count() && locks <= kLimits.max_locks, "locks are, too");
-    const FileSystem& kept = fs();
+    const tree::FileSystem& kept = fs();
     require(kept.bytes_used <= kDataBytes, "data is bounded");
     require(kept.bytes_around <= (1u << 20) + 65536, "and what is around it");
   }
@@ -441,9 +441,9 @@ class Filer {
   FaultPlan faults_;
   std::vector<std::function<void()>> later_, unlocked_later_;
   std::array<Peer, 2> peers_;
-  Core core_;
+  nfs::Core core_;
   Dispatcher dispatcher_;
-  LinkId next_link_ = 1;
+  links::LinkId next_link_ = 1;
   uint32_t xid_ = 0;
   uint64_t generation_ = 8;
 };

@@ -5,7 +5,7 @@
 // the same place. Memory is held only for received bytes, and never more than a record may have.
 //
 // Input: one byte n (mod 16), n chunk sizes of one byte (0 means 256), then the stream.
-#include "filer/net/record_reader.h"
+#include "filer/links/record_reader.h"
 
 #include <vector>
 
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ConstBytes stream = input.bytes(size);
   const Reading expected = plain(stream);
 
-  filer::RecordReader reader(kMaxRecord);
+  filer::links::RecordReader reader(kMaxRecord);
   Reading got;
   size_t came = 0;
   size_t taken = 0;  // the bytes of complete messages

@@ -145,14 +145,14 @@ class Rig final : private fabric::EndpointEvents {
 
     int pair[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "sockets");
-    peer_ = tcp::Socket(pair[1]);
+    peer_ = net::Socket(pair[1]);
     const int room = (kind & 8) != 0 ? 1 : 1 << 20;  // 1: the smallest buffer that the kernel allows
     (void)::setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     Options options;
     options.nudge_after = std::chrono::milliseconds(0);
     options.frame_bytes = frame % 4 == 0 ? 0 : size_t{128} << frame % 8;
     Established established;
-    established.connection.socket = tcp::Socket(pair[0]);
+    established.connection.socket = net::Socket(pair[0]);
     established.agreed = {crc_, static_cast<uint16_t>(depths % 4), static_cast<uint16_t>(depths / 4 % 4)};
     ord_ = established.agreed.ord;
     established.active = active_;
@@ -522,7 +522,7 @@ class Rig final : private fabric::EndpointEvents {
   size_t writes_ = 0;
   uint8_t in_next_event_ = 0;
 
-  tcp::Socket peer_;
+  net::Socket peer_;
   std::vector<std::byte> to_send_;
   bool given_ = false;
   std::array<Turn, kQueues> turns_;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace nfsrdma;  // NOLINT
 
-Result<nfs4::READ4res> take(client::CompoundReply& reply) {
+Result<nfs4::READ4res> take(client::nfs4::CompoundReply& reply) {
   if (Result<> put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
   if (Result<> open = reply.expect<nfs4::OPEN4res>(); !open) return fail(std::move(open.error()));
   if (Result<> access = reply.expect<nfs4::ACCESS4res>(); !access) return fail(std::move(access.error()));
@@ -18,6 +18,7 @@ Result<nfs4::READ4res> take(client::CompoundReply& reply) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  fuzz::locates_as_it_decodes({client::locate_data_read_with_open, take, 6}, fuzz::bytes_of(data, size));
+  fuzz::locates_as_it_decodes({client::nfs4::locate_data_read_with_open, take, 6},
+                              fuzz::bytes_of(data, size));
   return 0;
 }

@@ -7,7 +7,7 @@ namespace {
 
 using namespace nfsrdma;  // NOLINT
 
-Result<nfs4::READ4res> take(client::CompoundReply& reply) {
+Result<nfs4::READ4res> take(client::nfs4::CompoundReply& reply) {
   if (Result<> put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
   return reply.take<nfs4::READ4res>();
 }
@@ -15,6 +15,6 @@ Result<nfs4::READ4res> take(client::CompoundReply& reply) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  fuzz::locates_as_it_decodes({client::locate_read_data, take, 3}, fuzz::bytes_of(data, size));
+  fuzz::locates_as_it_decodes({client::nfs4::locate_read_data, take, 3}, fuzz::bytes_of(data, size));
   return 0;
 }

@@ -3,7 +3,7 @@
 //
 // Checked: there are no more entries than lines. An entry that is written as the kernel writes it is read as
 // the same. No field is longer than its line. The path for looking up a mount is absolute and normalized.
-#include "cli/mountinfo.h"
+#include "cli/support/mountinfo.h"
 
 #include <fmt/core.h>
 

@@ -5,10 +5,10 @@
 // they are shown are accepted again with the same effect, because mount -o remount passes them back.
 //
 // Input: a line for the source, a line for /etc/fuse.conf, then the list.
-#include "cli/options.h"
+#include "cli/options/options.h"
 
-#include "cli/option_table.h"
-#include "cli/remount.h"
+#include "cli/mount/remount.h"
+#include "cli/options/option_table.h"
 #include "tests/fuzz/text.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string>
 
-#include "filer/net/peer_check.h"
+#include "filer/links/peer_check.h"
 #include "fuse/request_timeout.h"
 #include "fuse/thread_status.h"
 #include "tests/fuzz/text.h"
@@ -51,7 +51,7 @@ void check_map(std::string_view text) {
             "of the machine: as they are");
     require(!ids.mapped() || ids.outer_user(id) == outer.value_or(UserIds::kNobody), "others are nobody");
   }
-  (void)filer::is_whole_map(text);
+  (void)filer::links::is_whole_map(text);
 }
 
 void check_memory(std::string_view text) {
@@ -82,11 +82,11 @@ void check_timeouts(std::string_view text) {
 
 void check_sockets(std::string_view text) {
   using asio::ip::make_address;
-  const filer::Peer v4{{make_address("127.0.0.1"), 1000}, {make_address("127.0.0.1"), 2049}};
-  const filer::Peer v6{{make_address("::1"), 1000}, {make_address("::1"), 2049}};
-  require(!filer::socket_owner_in(text, false, v6), "no IPv6 address is in the table of IPv4's");
+  const filer::links::Peer v4{{make_address("127.0.0.1"), 1000}, {make_address("127.0.0.1"), 2049}};
+  const filer::links::Peer v6{{make_address("::1"), 1000}, {make_address("::1"), 2049}};
+  require(!filer::links::socket_owner_in(text, false, v6), "no IPv6 address is in the table of IPv4's");
   for (const auto& [peer, is_v6] : {std::pair(v4, false), std::pair(v4, true), std::pair(v6, true)}) {
-    const auto owner = filer::socket_owner_in(text, is_v6, peer);
+    const auto owner = filer::links::socket_owner_in(text, is_v6, peer);
     require(!owner || text.find("03E8") != text.npos, "a socket is found by its port");
     require(!owner || text.find(std::to_string(*owner)) != text.npos, "and its owner is in the text");
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks for the entries of client/nfs4/bulk_locators.h. A result for a prefix must hold for each longer
-// prefix and for the whole reply. The client must read the same from the reply whether its data is in the
-// message or was received separately at the located place.
+// Checks for the entries of client/nfs4/session/bulk_locators.h. A result for a prefix must hold for each
+// longer prefix and for the whole reply. The client must read the same from the reply whether its data is in
+// the message or was received separately at the located place.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "client/nfs4/bulk_locators.h"
-#include "client/nfs4/compound.h"
+#include "client/nfs4/session/bulk_locators.h"
+#include "client/nfs4/session/compound.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace nfsrdma::fuzz {
@@ -19,7 +19,7 @@ using rpc::Locate;
 // (one more if an operation follows READ).
 struct ReadShape {
   Locate (*locate)(ConstBytes, rpc::BulkPlace&);
-  Result<nfs4::READ4res> (*take)(client::CompoundReply&);
+  Result<nfs4::READ4res> (*take)(client::nfs4::CompoundReply&);
   uint32_t results;
 };
 
@@ -58,8 +58,8 @@ inline std::optional<Read> read(const ReadShape& shape, ByteVector message, cons
   reply.head = std::move(message);
   reply.placed = placed != nullptr;
   reply.bulk_length = placed != nullptr ? placed->size() : 0;
-  auto parsed =
-      client::CompoundReply::parse(std::move(reply), placed != nullptr ? *placed : Slice{}, "READ", true);
+  auto parsed = client::nfs4::CompoundReply::parse(std::move(reply), placed != nullptr ? *placed : Slice{},
+                                                   "READ", true);
   if (!parsed || !parsed->sequence() || parsed->sequence()->status != nfs4::NFS4_OK) return std::nullopt;
   const auto res = shape.take(*parsed);
   if (!res) return std::nullopt;

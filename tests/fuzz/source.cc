@@ -3,7 +3,7 @@
 //
 // Checked: the path is absolute and normalized, and no name in it is longer than a file name may be. A parsed
 // source that is written in nfs(5)'s form is parsed as the same source. Both parsers agree.
-#include "cli/source.h"
+#include "cli/options/source.h"
 
 #include <algorithm>
 #include <climits>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cli/outcome.h"
+#include "cli/support/outcome.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace nfsrdma::fuzz {

@@ -160,7 +160,7 @@ class Ready(unittest.TestCase):
 class Monitoring(unittest.TestCase):
     def metrics(self):
         """{name} of all metrics that `stats --format=prometheus` can print."""
-        source = text_of("cli", "stats_prometheus.cc")
+        source = text_of("cli", "stats", "stats_prometheus.cc")
         names = set(re.findall(r'(?:single|x\.metric)\(\s*"(\w+)"', source)) | set(re.findall(r'^ *\{"(\w+)",\s*"(?:counter|gauge)"', source, re.M))
         names |= {f"nfs_operations_{name}" for name in re.findall(r'^ *\{"(\w+_total)", "', source, re.M)}
         names |= {f"{name}_{part}" for name in re.findall(r'x\.histogram\(\s*"(\w+)"', source) for part in ("bucket", "sum", "count")}
@@ -183,7 +183,7 @@ class Monitoring(unittest.TestCase):
 
     def test_labels(self):
         """The program prints every label that queries group by or compare with."""
-        source = text_of("cli", "stats_prometheus.cc")
+        source = text_of("cli", "stats", "stats_prometheus.cc")
         for parts in self.expressions():
             expression = "".join(parts)
             labels = re.findall(r"by \(([\w, ]+)\)", expression) + re.findall(r"(\w+)=~?\"", expression)
@@ -333,7 +333,7 @@ class Install(unittest.TestCase):
         self.assertEqual(ask("--variable=program"), (0, "/usr/bin/nfsrdma-fuse\n"))
         self.assertEqual(ask("--variable=mount_helper"), (0, "/usr/sbin/mount.nfsrdma-fuse\n"))
         self.assertIn(f'places.run + "{ask("--variable=control_directory")[1].strip().removeprefix("/run")}"',
-                      text_of("cli", "control_path.cc").replace("directories.push_back(", ""))
+                      text_of("cli", "control", "control_path.cc").replace("directories.push_back(", ""))
 
 
 if __name__ == "__main__":

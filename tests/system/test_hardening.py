@@ -93,7 +93,7 @@ class Daemon(SystemCase):
         cls.server = Filer(name="filer.hardening").start()
 
     def assert_confined(self, pid, *more):
-        """Each thread has the capabilities of the table in cli/confinement.h that we have ourselves, and no others."""
+        """Each thread has the capabilities of the table in cli/mount/confinement.h that we have ourselves, and no others."""
         kept = bits(SYS_ADMIN, NET_BIND_SERVICE, DAC_READ_SEARCH, *more)
         if limit_of(pid, "Max locked memory") != "unlimited":
             kept |= bits(IPC_LOCK)

@@ -23,11 +23,15 @@
 
 #include "transport/memory/buffer.h"
 #include "transport/memory/piped_place.h"
+#include "transport/net/family.h"
 #include "transport/runtime/loop.h"
-#include "transport/tcp/tcp_transport.h"
 #include "xdr/rpcrdma/segment.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
+
+namespace nfsrdma::net {
+class ServerAddress;
+}
 
 namespace nfsrdma::fabric {
 
@@ -169,10 +173,10 @@ struct EndpointOptions {
 struct ConnectOptions {
   std::string host;
   uint16_t port = 20049;
-  // As in tcp::TcpOptions: RDMA is reached by IP addresses, too (rdma_cm, MPA).
-  std::shared_ptr<tcp::ServerAddress> address;
+  // As in net::ConnectorOptions: RDMA is reached by IP addresses, too (rdma_cm, MPA).
+  std::shared_ptr<net::ServerAddress> address;
   bool follows = false;
-  tcp::Family family = tcp::Family::kAny;
+  net::Family family = net::Family::kAny;
   bool reserved_port = false;
   std::chrono::milliseconds timeout{10'000};  // for each address; and again for RDMA's own handshake
   EndpointOptions endpoint;

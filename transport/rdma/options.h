@@ -7,7 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "transport/tcp/tcp_transport.h"
+#include "transport/net/family.h"
+
+namespace nfsrdma::net {
+class ServerAddress;
+}
 
 namespace nfsrdma::rdma {
 
@@ -20,10 +24,10 @@ enum class Versions : uint8_t {
 struct RdmaOptions {
   std::string host;  // name or literal address; looked up again for every connect
   uint16_t port = 20049;
-  // As in tcp::TcpOptions: all connections of a mount go to one address of the server.
-  std::shared_ptr<tcp::ServerAddress> address;
+  // As in net::ConnectorOptions: all connections of a mount go to one address of the server.
+  std::shared_ptr<net::ServerAddress> address;
   bool follows = false;
-  tcp::Family family = tcp::Family::kAny;
+  net::Family family = net::Family::kAny;
   bool reserved_port = false;
   Versions versions = Versions::kAuto;
   std::chrono::milliseconds timeo{60'000};

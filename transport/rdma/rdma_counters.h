@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "transport/rdma/rdma_status.h"
 #include "transport/rpc/counters.h"
+#include "transport/status/rdma_status.h"
 
 namespace nfsrdma::rdma {
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "transport/memory/bulk_data.h"
-#include "transport/rdma/rdma_status.h"
 #include "transport/runtime/loop.h"
+#include "transport/status/rdma_status.h"
 #include "xdr/codec.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"

@@ -37,7 +37,7 @@ Error lost(int errnum, std::string cause) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(Loop& loop, Connected connected, rpc::ConnectionUse use, Limits limits)
+TcpConnection::TcpConnection(Loop& loop, net::Connected connected, rpc::ConnectionUse use, Limits limits)
     : loop_(loop),
       owner_(use.owner),
       calls_(use.calls),
@@ -111,7 +111,7 @@ TcpConnection::Received TcpConnection::receive() {
 }
 
 std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const RecordReader::Window& window) {
-  using Step = PipeFiller::Step;
+  using Step = net::PipeFiller::Step;
   switch (filler_.fill(*window.pipe, descriptor_.native_handle(), window.direct.size())) {
     case Step::kSome:
       reader_.commit_piped(filler_.bytes());
@@ -128,7 +128,7 @@ std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const Re
 }
 
 TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::Window& window) {
-  const ssize_t n = receive_into(descriptor_.native_handle(), window.direct, window.staging);
+  const ssize_t n = net::receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0) {
     if (errno == EAGAIN) return Received::kNothing;
     drop(lost(errno, {}));

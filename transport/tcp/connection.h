@@ -12,12 +12,12 @@
 #include <optional>
 #include <string>
 
+#include "transport/net/connector.h"
+#include "transport/net/socket_io.h"
 #include "transport/rpc/connection.h"
-#include "transport/tcp/connector.h"
 #include "transport/tcp/due_replies.h"
 #include "transport/tcp/record_reader.h"
 #include "transport/tcp/send_queue.h"
-#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::tcp {
 
@@ -28,7 +28,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
     size_t send_fragment_bytes = 0;
   };
 
-  TcpConnection(Loop& loop, Connected connected, rpc::ConnectionUse use, Limits limits);
+  TcpConnection(Loop& loop, net::Connected connected, rpc::ConnectionUse use, Limits limits);
 
   void begin() override;
   void send(PendingCall& call) override;
@@ -78,8 +78,8 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   RecordReader reader_;
   SendQueue queue_;
   size_t last_received_ = 0;
-  LowWater low_water_;
-  PipeFiller filler_;
+  net::LowWater low_water_;
+  net::PipeFiller filler_;
   uint64_t sent_ = 0;   // bytes given to the kernel
   uint64_t taken_ = 0;  // of these, bytes that the peer had acknowledged at the last has_moved()
   int unread_ = 0;      // bytes that were unread in the socket at that time

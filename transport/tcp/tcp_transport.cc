@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "transport/net/connector.h"
 #include "transport/rpc/client_transport.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/connector.h"
 
 namespace nfsrdma::tcp {
 namespace {
@@ -16,7 +16,7 @@ class TcpDialer final : public rpc::Dialer {
       : loop_(loop), options_(std::move(options)), connector_(loop, options_) {}
 
   Task<Result<std::shared_ptr<rpc::Connection>>> dial(rpc::ConnectionUse use) override {
-    Result<Connected> connected = co_await connector_.connect();
+    Result<net::Connected> connected = co_await connector_.connect();
     if (!connected) co_return fail(std::move(connected).error());
     const TcpConnection::Limits limits{{options_.max_record_bytes, options_.direct_receive_min_bytes},
                                        options_.send_fragment_bytes};
@@ -27,7 +27,7 @@ class TcpDialer final : public rpc::Dialer {
  private:
   Loop& loop_;
   const TcpOptions options_;
-  Connector connector_;
+  net::Connector connector_;
 };
 
 }  // namespace

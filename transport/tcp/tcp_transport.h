@@ -17,26 +17,13 @@
 #include <memory>
 #include <string>
 
+#include "transport/net/connector_options.h"
 #include "transport/rpc/rpc_transport.h"
 
 namespace nfsrdma::tcp {
 
-enum class Family : uint8_t { kAny, kIpv4, kIpv6 };
-
-class ServerAddress;
-
-struct TcpOptions {
-  std::string host;  // name or literal address; looked up again for every connect
-  // Where the address in use is stored; null: nowhere. With `follows`, connects only to the stored address.
-  std::shared_ptr<ServerAddress> address;
-  bool follows = false;
-  uint16_t port = 2049;
-  Family family = Family::kAny;
-  bool reserved_port = false;  // bind a local port below 1024 when permitted (nfs(5) resvport)
-  std::chrono::milliseconds timeo{60'000};
-  unsigned retrans = 2;
-  std::chrono::milliseconds connect_timeout{10'000};  // for each address
-  std::chrono::milliseconds backoff_first{100};       // doubles up to backoff_max
+struct TcpOptions : net::ConnectorOptions {
+  std::chrono::milliseconds backoff_first{100};  // doubles up to backoff_max
   std::chrono::milliseconds backoff_max{10'000};
   size_t max_record_bytes = (1u << 20) + (64u << 10);
   size_t send_fragment_bytes = 0;  // 0: one fragment per record

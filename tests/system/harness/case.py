@@ -21,7 +21,7 @@ from .steward import WORK
 
 HOME = os.environ["HOME"]
 SANITIZER = os.path.join(HOME, "sanitizer")
-# Root's daemons write here each system call that cli/system_call_filter.cc does not allow; tearDown reads it.
+# Root's daemons write here each system call that cli/mount/system_call_filter.cc does not allow; tearDown reads it.
 FORBIDDEN = os.environ.setdefault("NFSRDMA_FORBIDDEN_CALLS", os.path.join(HOME, "forbidden_calls"))
 # A sanitized daemon writes its findings here; tearDown reads them.
 os.environ.setdefault("ASAN_OPTIONS", f"log_path={SANITIZER}:detect_leaks=1:abort_on_error=0")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the source tree (docs/dev/overview.md): layers depend in one direction, only fuse/ includes
-// libfuse's header, and no file is too long.
+// The rules of the source tree (docs/dev/overview.md): layers depend in one direction, and so do the rooms of
+// a layer; only fuse/ includes libfuse's header, and no file is too long.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,6 +28,40 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"fuse", {"fuse", "client", "transport", "xdr"}},
     {"cli", {"cli", "fuse", "client", "filer", "transport", "xdr"}},
     {"filer", {"filer", "transport", "xdr"}},
+};
+
+// The rooms of each layer, from the ground up. A room may include itself and the rooms before it. What stands
+// in the same row does not know each other.
+const std::map<std::string, std::vector<std::set<std::string>>> kRooms = {
+    {"xdr", {{"xdr/support"}, {"xdr"}, {"xdr/nfs4", "xdr/rpcrdma"}}},
+    {"transport",
+     {{"transport/runtime", "transport/status"},
+      {"transport/memory"},
+      {"transport/net"},
+      {"transport/rpc", "transport/fabric"},
+      {"transport/tcp", "transport/rdma", "transport/fabric/iwarp", "transport/fabric/verbs"}}},
+    {"client",
+     {{"client/api"},
+      {"client/core/access", "client/core/attributes", "client/core/read", "client/core/write"},
+      {"client/core/names"},
+      {"client/core/nodes"},
+      {"client/core"},
+      {"client/nfs3", "client/nfs4"},
+      {"client/nfs4/session", "client/nfs4/delegations"},
+      {"client/nfs4/state"},
+      {"client/nfs4/callbacks"},
+      {"client/nfs4/ops"}}},
+    {"fuse", {{"fuse"}}},
+    {"filer", {{"filer/tree"}, {"filer/links"}, {"filer/state"}, {"filer/nfs"}, {"filer"}}},
+    {"cli",
+     {{"cli/support"},
+      {"cli/control", "cli/options", "cli/notices"},
+      {"cli/persist", "cli/server", "cli/stats", "cli/trace"},
+      {"cli/mount", "cli/bench", "cli/top"},
+      {"cli/doctor"},
+      {"cli/tool"},
+      {"cli", "cli/filer"},
+      {"cli/pages"}}},
 };
 
 std::vector<fs::path> files_below(const fs::path& directory, const std::set<std::string>& extensions) {
@@ -100,6 +134,42 @@ TEST(Layers, Includes_PointOneWay) {
     }
     EXPECT_GT(seen, 0u) << layer << " was not read";
   }
+}
+
+TEST(Rooms, OfALayer_AreBuiltOnThoseBefore) {
+  ASSERT_EQ(kRooms.size(), kMayInclude.size());
+  for (const auto& [layer, rows] : kRooms) {
+    std::map<std::string, size_t> row_of;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      for (const std::string& room : rows[row]) {
+        EXPECT_TRUE(fs::is_directory(kRoot / room)) << room;
+        row_of[room] = row;
+      }
+    }
+    for (const Include& include : includes_of_layer(layer)) {
+      if (!include.quoted || !include.name.starts_with(layer + "/")) continue;
+      const std::string here = fs::path(include.where).parent_path().string();
+      const std::string there = fs::path(include.name).parent_path().string();
+      ASSERT_TRUE(row_of.contains(here)) << here << " has no place in kRooms";
+      ASSERT_TRUE(row_of.contains(there)) << there << " has no place in kRooms";
+      EXPECT_TRUE(here == there || row_of[there] < row_of[here])
+          << include.where << ": " << here << " must not know " << include.name;
+    }
+  }
+}
+
+// client/api is the client's public face.
+TEST(Rooms, OfTheClient_OnlyTheApiIsKnownOutside) {
+  size_t seen = 0;
+  for (const auto& [layer, allowed] : kMayInclude) {
+    if (layer == "client") continue;
+    for (const Include& include : includes_of_layer(layer)) {
+      if (!include.name.starts_with("client/")) continue;
+      ++seen;
+      EXPECT_TRUE(include.name.starts_with("client/api/")) << include.where << ": " << include.name;
+    }
+  }
+  EXPECT_GT(seen, 0u);
 }
 
 TEST(Layers, TheFiler_IsKnownToItsOwnCommandOnly) {

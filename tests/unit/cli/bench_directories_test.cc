@@ -10,7 +10,7 @@
 #include "cli/bench/playground.h"
 #include "cli/bench/report.h"
 #include "cli/bench/subject.h"
-#include "cli/tool_args.h"
+#include "cli/tool/tool_args.h"
 #include "tests/unit/cli/temp_directory.h"
 
 namespace nfsrdma::cli::bench {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/config_file.h"
+#include "cli/options/config_file.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <unistd.h>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 #include "tests/unit/cli/temp_directory.h"
 
 namespace nfsrdma::cli {

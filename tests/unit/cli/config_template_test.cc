@@ -12,9 +12,9 @@
 #include <sstream>
 #include <string>
 
-#include "cli/config_file.h"
-#include "cli/option_table.h"
-#include "cli/options.h"
+#include "cli/options/config_file.h"
+#include "cli/options/option_table.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The confinement of root's daemon. Each test runs in a child, because nothing of it can be undone.
-#include "cli/confinement.h"
+#include "cli/mount/confinement.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include <functional>
 #include <thread>
 
-#include "cli/system_call_filter.h"
+#include "cli/mount/system_call_filter.h"
 #include "tests/unit/cli/temp_directory.h"
 #include "transport/runtime/proc.h"
 

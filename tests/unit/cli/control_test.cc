@@ -13,9 +13,9 @@
 #include <future>
 #include <thread>
 
-#include "cli/control_client.h"
-#include "cli/control_path.h"
-#include "cli/control_server.h"
+#include "cli/control/control_client.h"
+#include "cli/control/control_path.h"
+#include "cli/control/control_server.h"
 #include "tests/unit/cli/temp_directory.h"
 #include "tests/unit/transport/support/eventually.h"
 

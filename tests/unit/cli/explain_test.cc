@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/explain.h"
+#include "cli/server/explain.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "cli/helper_args.h"
+#include "cli/mount/helper_args.h"
 #include "xdr/nfs4_status.h"
 #include "xdr/rpc.h"
 

@@ -43,11 +43,11 @@ TEST(FilerArguments, ADirectory_IsFoundAtItsOwnPathOrAnother) {
   EXPECT_EQ(command.options.directories[1].path, "/data");
   EXPECT_TRUE(command.options.directories[1].read_only);
   EXPECT_TRUE(command.options.directories[1].sync);
-  EXPECT_EQ(command.options.directories[1].squash, filer::Squash::kRoot);
+  EXPECT_EQ(command.options.directories[1].squash, filer::tree::Squash::kRoot);
   EXPECT_EQ(command.options.state_directory, "/state");
   command = parsed({"-e", "/data=" + here, "--async", "--no-root-squash", "--state-dir", "/state"});
   EXPECT_FALSE(command.options.directories[0].sync);
-  EXPECT_EQ(command.options.directories[0].squash, filer::Squash::kNone);
+  EXPECT_EQ(command.options.directories[0].squash, filer::tree::Squash::kNone);
 }
 
 TEST(FilerArguments, Insecure_IsOffUntilItIsSaid) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/helper_args.h"
+#include "cli/mount/helper_args.h"
 
 #include <gtest/gtest.h>
 

@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "cli/ladder.h"
-#include "cli/options.h"
-#include "cli/probe.h"
-#include "client/nfs4/nfs4_filesystem.h"
-#include "client/no_front_end.h"
+#include "cli/mount/ladder.h"
+#include "cli/options/options.h"
+#include "cli/server/probe.h"
+#include "client/api/no_front_end.h"
+#include "client/nfs4/ops/nfs4_filesystem.h"
 #include "tests/unit/cli/local_filer.h"
 #include "tests/unit/transport/support/run_on.h"
-#include "transport/tcp/endpoint.h"
+#include "transport/net/endpoint.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -26,8 +26,8 @@ class Descent {
       : source_(*parse_source(local_address() + ":/export")), ladder_(parse(list)), loops_(loops) {
     loops_.start();
     do {
-      filesystem_ =
-          std::make_unique<client::Nfs4Filesystem>(loops_, pool_, ladder_.client_options(source_, false));
+      filesystem_ = std::make_unique<client::nfs4::Nfs4Filesystem>(loops_, pool_,
+                                                                   ladder_.client_options(source_, false));
       root_ = run_on(loops_[0], filesystem_->mount(&front_end_));
       if (!root_) run_on(loops_[0], filesystem_->unmount(1s));
     } while (!root_ && ladder_.step_down(root_.error()));
@@ -69,7 +69,7 @@ class Descent {
   LoopPool loops_;
   BufferPool pool_;
   client::NoFrontEnd front_end_;
-  std::unique_ptr<client::Nfs4Filesystem> filesystem_;
+  std::unique_ptr<client::nfs4::Nfs4Filesystem> filesystem_;
   Result<client::Entry> root_ = fail(Error{});
 };
 
@@ -132,7 +132,7 @@ TEST_F(LadderFiler, RefusedRdmaPort_LeadsToTcpWithTheReason) {
 TEST_F(LadderFiler, SilentRdmaPort_DoesNotHoldTheMountUp) {
   start(false);
   if (!server_) return;
-  const tcp::Socket silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const net::Socket silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(kNfsRdmaPort);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/ladder.h"
+#include "cli/mount/ladder.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {

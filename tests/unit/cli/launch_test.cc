@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/launch.h"
+#include "cli/mount/launch.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "cli/translate.h"
+#include "cli/server/translate.h"
 #include "filer/server.h"
 
 namespace nfsrdma::cli {
@@ -21,7 +21,7 @@ inline std::string local_address() {
 
 // Returns null if a server of this machine already listens at that port of every address.
 inline std::unique_ptr<filer::Server> start_local_filer(bool rdma, rdma::ResponderOptions responder = {}) {
-  filer::Options options{.manual_clock = true};
+  filer::nfs::Options options{.manual_clock = true};
   options.address = local_address();
   options.port = kNfsPort;
   options.rdma.listen = rdma;
@@ -29,7 +29,7 @@ inline std::unique_ptr<filer::Server> start_local_filer(bool rdma, rdma::Respond
   options.rdma.responder = responder;
   auto server = filer::Server::start(std::move(options));
   if (!server) return nullptr;
-  (*server)->with_core([](filer::Core& core) { core.tree.walk("/export")->mode = 0777; });
+  (*server)->with_core([](filer::nfs::Core& core) { core.tree.walk("/export")->mode = 0777; });
   return *std::move(server);
 }
 

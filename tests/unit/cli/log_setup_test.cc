@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/log_setup.h"
+#include "cli/options/log_setup.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>

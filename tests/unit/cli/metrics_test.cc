@@ -13,9 +13,9 @@
 #include <future>
 #include <thread>
 
-#include "cli/control_path.h"
-#include "cli/metrics_place.h"
-#include "cli/metrics_server.h"
+#include "cli/control/control_path.h"
+#include "cli/options/metrics_place.h"
+#include "cli/stats/metrics_server.h"
 #include "tests/unit/cli/temp_directory.h"
 #include "tests/unit/transport/support/eventually.h"
 #include "transport/runtime/fd.h"

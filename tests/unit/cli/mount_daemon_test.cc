@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mount that cannot succeed, from the first attempt to the exit status. The daemon runs in a child of the
 // test, because it exits its process when it gives up. Its port has no NFS server. Nothing is ever mounted.
-#include "cli/mount_daemon.h"
+#include "cli/mount/mount_daemon.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

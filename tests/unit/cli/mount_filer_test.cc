@@ -8,10 +8,10 @@
 #include <fstream>
 #include <thread>
 
-#include "cli/mount_daemon.h"
-#include "cli/mountinfo.h"
-#include "cli/options.h"
-#include "cli/tool_commands.h"
+#include "cli/mount/mount_daemon.h"
+#include "cli/options/options.h"
+#include "cli/stats/take_snapshot.h"
+#include "cli/support/mountinfo.h"
 #include "tests/unit/cli/local_filer.h"
 #include "tests/unit/cli/temp_directory.h"
 

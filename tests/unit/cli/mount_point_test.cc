@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mount_point.h"
+#include "cli/mount/mount_point.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

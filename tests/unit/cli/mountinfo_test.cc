@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/mountinfo.h"
+#include "cli/support/mountinfo.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

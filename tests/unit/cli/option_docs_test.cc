@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/option_table.h"
-#include "cli/options.h"
+#include "cli/options/option_table.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -21,7 +21,7 @@ std::string document() {
       "Names, units and defaults are those of nfs(5) where nfs(5) has the option. They are given to `mount "
       "-o`, "
       "in fstab, as\n`--NAME[=VALUE]` to `nfsrdma-fuse mount`, or in the configuration file. "
-      "(A test keeps this page equal to the option\ntable in `cli/option_table.cc`.)\n\n```\n";
+      "(A test keeps this page equal to the option\ntable in `cli/options/option_table.cc`.)\n\n```\n";
   text += options_help(110);
   text +=
       "```\n\n## Known and refused\n\nThese end the mount with this sentence; nothing is parsed and "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/option_split.h"
+#include "cli/options/option_split.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

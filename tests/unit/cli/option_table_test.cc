@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {

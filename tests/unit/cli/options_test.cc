@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace nfsrdma::cli {
 namespace {

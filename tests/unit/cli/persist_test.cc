@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "cli/mountinfo.h"
 #include "cli/persist/fstab.h"
 #include "cli/persist/login.h"
 #include "cli/persist/persist.h"
+#include "cli/support/mountinfo.h"
 #include "tests/unit/cli/temp_directory.h"
 
 namespace nfsrdma::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/process_load.h"
+#include "cli/stats/process_load.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/remount.h"
+#include "cli/mount/remount.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/option_table.h"
-#include "cli/options.h"
+#include "cli/options/option_table.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {

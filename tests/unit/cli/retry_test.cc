@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/retry.h"
+#include "cli/server/retry.h"
 
 #include <gtest/gtest.h>
 

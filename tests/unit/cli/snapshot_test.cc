@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/snapshot.h"
+#include "cli/stats/snapshot.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>

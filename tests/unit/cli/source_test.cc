@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/source.h"
+#include "cli/options/source.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

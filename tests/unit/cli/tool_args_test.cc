@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/tool_args.h"
+#include "cli/tool/tool_args.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace nfsrdma::cli {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/trace.h"
+#include "cli/trace/trace.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <cstring>
 
-#include "cli/base64.h"
-#include "cli/pcapng.h"
-#include "cli/trace_sessions.h"
+#include "cli/support/base64.h"
+#include "cli/trace/pcapng.h"
+#include "cli/trace/trace_sessions.h"
 
 namespace nfsrdma::cli {
 namespace {

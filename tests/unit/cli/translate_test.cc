@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/translate.h"
+#include "cli/server/translate.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace nfsrdma::cli {
 namespace {

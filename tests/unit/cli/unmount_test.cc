@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unmounts a mount whose daemon sends nonsense. A mount's owner may run any program on its control socket,
 // and root must still be able to unmount. Nothing is mounted, so the kernel's part is done at once.
-#include "cli/unmount.h"
+#include "cli/mount/unmount.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/control_protocol.h"
+#include "cli/control/control_protocol.h"
 #include "tests/unit/cli/temp_directory.h"
 #include "transport/runtime/fd.h"
 

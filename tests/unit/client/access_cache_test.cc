@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache of ACCESS answers, by user (RFC 8881 section 18.1).
-#include "client/cache/access_cache.h"
+#include "client/core/access/access_cache.h"
 
 #include <gtest/gtest.h>
 

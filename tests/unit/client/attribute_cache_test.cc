@@ -2,7 +2,7 @@
 // nfs(5): "acregmin=n: The minimum time (in seconds) that the NFS client caches attributes of a regular file
 // before it requests fresh attribute information from a server." The timeout doubles up to acregmax while
 // nothing changes.
-#include "client/cache/attribute_cache.h"
+#include "client/core/attributes/attribute_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // whose_change() and decide(): every row of their tables, with every combination that a row leaves open.
-#include "client/cache/attribute_decision.h"
+#include "client/core/attributes/attribute_decision.h"
 
 #include <gtest/gtest.h>
 

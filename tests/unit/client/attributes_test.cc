@@ -26,15 +26,15 @@ TEST(ToAttributes, EveryType_HasItsModeBits) {
       {NF4CHR, S_IFCHR},  {NF4LNK, S_IFLNK},     {NF4SOCK, S_IFSOCK},
       {NF4FIFO, S_IFIFO}, {NF4ATTRDIR, S_IFDIR}, {NF4NAMEDATTR, S_IFREG}};
   for (const auto& [type, bits] : types) {
-    EXPECT_EQ(client::to_attributes(of_type(type), 0, 1, 2).mode & S_IFMT, bits) << type;
+    EXPECT_EQ(client::nfs4::to_attributes(of_type(type), 0, 1, 2).mode & S_IFMT, bits) << type;
   }
 }
 
 // A server need not support mode, numlinks or space_used (section 5.6: RECOMMENDED attributes).
 TEST(ToAttributes, WithoutRecommendedAttributes_AreUsable) {
-  const client::Attributes file = client::to_attributes(of_type(NF4REG), 0, 10, 20);
+  const client::Attributes file = client::nfs4::to_attributes(of_type(NF4REG), 0, 10, 20);
   EXPECT_EQ(file.mode, uint32_t{S_IFREG | 0444});
-  EXPECT_EQ(client::to_attributes(of_type(NF4DIR), 0, 0, 0).mode, uint32_t{S_IFDIR | 0555});
+  EXPECT_EQ(client::nfs4::to_attributes(of_type(NF4DIR), 0, 0, 0).mode, uint32_t{S_IFDIR | 0555});
   EXPECT_EQ(file.nlink, 1u);
   EXPECT_EQ(file.used, 1000u);
   EXPECT_EQ(file.uid, 10u);
@@ -47,7 +47,7 @@ TEST(ToAttributes, ModeWithStrayBits_IsPermissionsOnly) {
   fattr4 f = of_type(NF4REG);
   f.attrmask.set(FATTR4_MODE);
   f.mode = 0xffffffff;
-  EXPECT_EQ(client::to_attributes(f, 0, 0, 0).mode, uint32_t{S_IFREG | 07777});
+  EXPECT_EQ(client::nfs4::to_attributes(f, 0, 0, 0).mode, uint32_t{S_IFREG | 07777});
 }
 
 // off_t ends at 2^63 - 1.
@@ -56,7 +56,7 @@ TEST(ToAttributes, SizesBeyondWhatTheKernelTakes_AreTheLargestThatItDoes) {
   f.attrmask.set(FATTR4_SPACE_USED);
   f.size = uint64_t{1} << 63;
   f.space_used = UINT64_MAX;
-  const client::Attributes a = client::to_attributes(f, 0, 0, 0);
+  const client::Attributes a = client::nfs4::to_attributes(f, 0, 0, 0);
   EXPECT_EQ(a.size, uint64_t{INT64_MAX});
   EXPECT_EQ(a.used, uint64_t{INT64_MAX});
 }
@@ -66,14 +66,14 @@ TEST(ToAttributes, HostileNanoseconds_StayBelowASecond) {
   fattr4 f = of_type(NF4REG);
   f.attrmask.set(FATTR4_TIME_MODIFY);
   f.time_modify = {-5, 0xffffffff};
-  const client::Attributes a = client::to_attributes(f, 0, 0, 0);
+  const client::Attributes a = client::nfs4::to_attributes(f, 0, 0, 0);
   EXPECT_EQ(a.mtime.tv_sec, -5);
   EXPECT_EQ(a.mtime.tv_nsec, 999'999'999);
   EXPECT_EQ(a.ctime.tv_sec, -5) << "no time_metadata: the time of modification";
 }
 
 TEST(ToFattr, Nothing_IsAnEmptyMask) {
-  EXPECT_TRUE(client::to_fattr({}, "", "").attrmask.empty());
+  EXPECT_TRUE(client::nfs4::to_fattr({}, "", "").attrmask.empty());
 }
 
 TEST(ToFattr, EachMember_IsItsAttribute) {
@@ -84,7 +84,7 @@ TEST(ToFattr, EachMember_IsItsAttribute) {
   set.gid = 2;
   set.atime = client::SetAttributes::Time{true, {}};
   set.mtime = client::SetAttributes::Time{false, {-1, 5}};
-  const fattr4 f = client::to_fattr(set, "one", "two");
+  const fattr4 f = client::nfs4::to_fattr(set, "one", "two");
   EXPECT_EQ(f.attrmask, bitmap4::of({FATTR4_SIZE, FATTR4_MODE, FATTR4_OWNER, FATTR4_OWNER_GROUP,
                                      FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET}));
   EXPECT_EQ(f.size, 5u);
@@ -102,11 +102,11 @@ TEST(Acl, LetsAllSearch_WhereNobodyIsDeniedItBeforeEverybodyIsAllowed) {
     fattr4 f = of_type(NF4DIR);
     f.attrmask.set(FATTR4_ACL);
     f.rare.edit().acl = std::move(acl);
-    return client::acl_lets_all_search(f);
+    return client::nfs4::acl_lets_all_search(f);
   };
   constexpr uint32_t kAllowed = ACE4_ACCESS_ALLOWED_ACE_TYPE, kDenied = ACE4_ACCESS_DENIED_ACE_TYPE;
   const nfsace4 everybody{kAllowed, 0, ACE4_EXECUTE | ACE4_READ_DATA, "EVERYONE@"};
-  EXPECT_FALSE(client::acl_lets_all_search(of_type(NF4DIR))) << "not shown";
+  EXPECT_FALSE(client::nfs4::acl_lets_all_search(of_type(NF4DIR))) << "not shown";
   EXPECT_FALSE(searched({}));
   EXPECT_TRUE(searched({everybody}));
   EXPECT_TRUE(searched({{kAllowed, 0, ACE4_EXECUTE, "OWNER@"}, everybody}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each callback operation does (RFC 8881 section 20).
-#include "client/nfs4/file_state.h"
+#include "client/nfs4/state/file_state.h"
 #include "tests/unit/client/support/callback_caller.h"
 
 namespace nfsrdma::test {
@@ -28,13 +28,13 @@ nfsstat4 status_of(CallbackCaller& caller, const nfs_cb_argop4& op) {
 }
 
 // Records recalls, and answers for the attributes of write delegations, like a mount.
-struct Holder final : client::DelegationHolder {
-  explicit Holder(client::Delegations& delegations) { delegations.attach(this); }
-  void recalled(client::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
+struct Holder final : client::nfs4::DelegationHolder {
+  explicit Holder(client::nfs4::Delegations& delegations) { delegations.attach(this); }
+  void recalled(client::nfs4::DelegationRef delegation) override { recalls.push_back(delegation->stateid); }
   void recalled_unknown(const nfs_fh4&, const stateid4& stateid, uint64_t begun) override {
     unknown.emplace_back(stateid, begun);
   }
-  std::optional<Known> delegated_attributes(const client::Delegation&) override { return known; }
+  std::optional<Known> delegated_attributes(const client::nfs4::Delegation&) override { return known; }
   std::vector<stateid4> recalls;
   std::vector<std::pair<stateid4, uint64_t>> unknown;
   std::optional<Known> known = Known{.size = 77, .change = 5};
@@ -96,7 +96,7 @@ TEST(CallbackRecall, OfNoDelegation_IsHandedOnToBeReturned) {
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 1), false, kFile}}), NFS4ERR_BADHANDLE);
   caller.grant(kFile, stateid(1, 2));
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 3), false, kFile}}), NFS4ERR_BAD_STATEID);
-  const client::Delegations::Asking asking(caller.delegations);
+  const client::nfs4::Delegations::Asking asking(caller.delegations);
   EXPECT_EQ(status_of(caller, {CB_RECALL4args{stateid(0, 4), false, kOther}}), NFS4ERR_BADHANDLE);
   ASSERT_EQ(holder.unknown.size(), 3u);
   EXPECT_EQ(holder.unknown[0].first, stateid(0, 1));
@@ -141,7 +141,7 @@ TEST(CallbackRecall, ReturnedTwice_IsHarmless) {
 TEST(CallbackRecallAny, ReturnsTheLeastRecentlyUsedOfTheTypesNamed) {
   CallbackCaller caller;
   Holder holder(caller.delegations);
-  std::vector<client::DelegationRef> reads;
+  std::vector<client::nfs4::DelegationRef> reads;
   for (unsigned n = 1; n <= 4; ++n) reads.push_back(caller.grant(kFile, stateid(1, n)));
   caller.grant(kOther, stateid(1, 9), true);
   caller.delegations.used(reads[0]);
@@ -156,14 +156,14 @@ TEST(CallbackRecallAny, ReturnsTheLeastRecentlyUsedOfTheTypesNamed) {
 }
 
 // A recall of a delegation whose OPEN was sent with `ticket`.
-ByteVector racing_recall(CallbackCaller& caller, const client::SlotTicket& ticket) {
+ByteVector racing_recall(CallbackCaller& caller, const client::nfs4::SlotTicket& ticket) {
   CB_SEQUENCE4args sequence = caller.sequence();
   sequence.csa_referring_call_lists.push_back({ticket.session, {{ticket.sequence, ticket.slot}}});
   return CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(
                                       sequence, CB_RECALL4args{stateid(1, 1), false, kFile})));
 }
 
-client::SlotTicket take_slot(CallbackCaller& caller) {
+client::nfs4::SlotTicket take_slot(CallbackCaller& caller) {
   return *run_on(*caller.loop, caller.slots.acquire());
 }
 
@@ -172,17 +172,17 @@ client::SlotTicket take_slot(CallbackCaller& caller) {
 // If that period of time expires, it can respond to the CB_COMPOUND with NFS4ERR_DELAY."
 TEST(CallbackRecall, BeforeTheReplyOfItsOpen_IsDelayed) {
   CallbackCaller caller;
-  const client::SlotTicket ticket = take_slot(caller);
+  const client::nfs4::SlotTicket ticket = take_slot(caller);
   EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, ticket))).status(), NFS4ERR_DELAY);
 }
 
 TEST(CallbackRecall, BeforeTheReplyOfItsOpen_WaitsForIt) {
   CallbackCaller caller;
-  const client::SlotTicket ticket = take_slot(caller);
+  const client::nfs4::SlotTicket ticket = take_slot(caller);
   std::future<ByteVector> reply = start_on(*caller.loop, caller.server.serve(racing_recall(caller, ticket)));
   // The reply is processed on the loop: it frees the slot, then its reader registers the delegation.
   call_on(*caller.loop, [&] {
-    caller.slots.release(ticket, client::SlotUse::kExecuted);
+    caller.slots.release(ticket, client::nfs4::SlotUse::kExecuted);
     caller.grant(kFile, stateid(1, 1));
     return 0;
   });
@@ -197,7 +197,7 @@ TEST(CallbackRecall, WithoutReferringCalls_WaitsForTheReplyOfAnOpenUnderWay) {
     return CallbackCaller::call({}, CallbackCaller::encode(CallbackCaller::compound(
                                         caller.sequence(), CB_RECALL4args{stateid(1, 1), false, kFile})));
   };
-  auto asking = std::make_unique<client::Delegations::Asking>(caller.delegations);
+  auto asking = std::make_unique<client::nfs4::Delegations::Asking>(caller.delegations);
   EXPECT_EQ(CallbackCaller::read(caller.send(racing())).status(), NFS4ERR_BADHANDLE) << "not for ever";
   std::future<ByteVector> reply;
   call_on(*caller.loop, [&] {
@@ -215,7 +215,7 @@ TEST(CallbackRecall, WithoutReferringCalls_WaitsForTheReplyOfAnOpenUnderWay) {
 TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
   CallbackCaller caller;
   const Holder holder(caller.delegations);
-  const client::SlotTicket ticket = take_slot(caller);
+  const client::nfs4::SlotTicket ticket = take_slot(caller);
   const auto racing = [&] {
     CB_SEQUENCE4args sequence = caller.sequence();
     sequence.csa_referring_call_lists.push_back({ticket.session, {{ticket.sequence, ticket.slot}}});
@@ -225,7 +225,7 @@ TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
   EXPECT_EQ(CallbackCaller::read(caller.send(racing())).status(), NFS4ERR_DELAY);
   std::future<ByteVector> reply = start_on(*caller.loop, caller.server.serve(racing()));
   call_on(*caller.loop, [&] {
-    caller.slots.release(ticket, client::SlotUse::kExecuted);
+    caller.slots.release(ticket, client::nfs4::SlotUse::kExecuted);
     caller.grant(kFile, stateid(1, 1), true);
     return 0;
   });
@@ -237,16 +237,16 @@ TEST(CallbackGetattr, BeforeTheReplyOfItsOpen_WaitsForItOrIsDelayed) {
 // triple."
 TEST(CallbackRecall, WithReferringCallsThatAreOver_IsABadHandle) {
   CallbackCaller caller;
-  client::SlotTicket ticket = take_slot(caller);
+  client::nfs4::SlotTicket ticket = take_slot(caller);
   for (int kind = 0; kind < 3; ++kind) {
-    client::SlotTicket other = ticket;
+    client::nfs4::SlotTicket other = ticket;
     if (kind == 0) other.session = CallbackCaller::session(9);
     if (kind == 1) ++other.sequence;
     if (kind == 2) other.slot = 5000;
     EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, other))).status(), NFS4ERR_BADHANDLE)
         << kind;
   }
-  caller.slots.release(ticket, client::SlotUse::kExecuted);
+  caller.slots.release(ticket, client::nfs4::SlotUse::kExecuted);
   EXPECT_EQ(CallbackCaller::read(caller.send(racing_recall(caller, ticket))).status(), NFS4ERR_BADHANDLE);
 }
 
@@ -319,7 +319,7 @@ TEST(CallbackWantsCancelled, Always_IsFine) {
   EXPECT_EQ(status_of(caller, {CB_WANTS_CANCELLED4args{true, true}}), NFS4_OK);
 }
 
-Task<> wait_for_unlock(client::FileState& file) {
+Task<> wait_for_unlock(client::nfs4::FileState& file) {
   std::unique_lock lock(file.node.mutex);
   co_await file.unlocked.wait(lock);
 }
@@ -327,16 +327,16 @@ Task<> wait_for_unlock(client::FileState& file) {
 TEST(CallbackNotifyLock, OfAFileWithWaiters_WakesThem) {
   CallbackCaller caller;
   const client::NodeRef node = caller.nodes.get(kFile, 0);
-  const auto file = std::make_shared<client::FileState>(client::nfs4_node(node));
-  client::nfs4_node(node).file = file;
+  const auto file = std::make_shared<client::nfs4::FileState>(client::nfs4::nfs4_node(node));
+  client::nfs4::nfs4_node(node).file = file;
   std::future<void> first = start_on(*caller.loop, wait_for_unlock(*file));
   std::future<void> second = start_on(*caller.loop, wait_for_unlock(*file));
   call_on(*caller.loop, [] { return 0; });  // now both wait, because the loop runs tasks in order
   EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4_OK);
   first.get();
   second.get();
-  std::lock_guard lock(client::nfs4_node(node).mutex);
-  client::nfs4_node(node).file.reset();
+  std::lock_guard lock(client::nfs4::nfs4_node(node).mutex);
+  client::nfs4::nfs4_node(node).file.reset();
 }
 
 TEST(CallbackNotifyLock, OfAFileThatIsNotOpen_IsFine) {
@@ -375,16 +375,16 @@ TEST(CallbackCompound, FirstError_EndsIt) {
 TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
   constexpr unsigned kLoops = 4;
   constexpr unsigned kCalls = 200;
-  client::SlotTable slots;
-  client::NodeTable nodes;
-  client::Delegations delegations;
-  client::CallbackServer server(slots, nodes, delegations);
+  client::nfs4::SlotTable slots;
+  client::nfs4::NodeTable nodes;
+  client::nfs4::Delegations delegations;
+  client::nfs4::CallbackServer server(slots, nodes, delegations);
   slots.open(1, CallbackCaller::session(1), 16, {2});
-  server.session_opened(CallbackCaller::session(1), client::offered_back_channel());
+  server.session_opened(CallbackCaller::session(1), client::nfs4::offered_back_channel());
   LoopPool loops(kLoops);
   loops.start();
   const client::NodeRef node = nodes.get(kFile, 0);
-  const auto conversation = [](client::CallbackServer& s, client::Delegations& all,
+  const auto conversation = [](client::nfs4::CallbackServer& s, client::nfs4::Delegations& all,
                                unsigned slot) -> Task<unsigned> {
     unsigned good = 0;
     open_delegation4 granted;
@@ -396,14 +396,14 @@ TEST(CallbackCompound, FromFourLoops_IsAnsweredForEach) {
       sequence.csa_slotid = slot;
       sequence.csa_highest_slotid = kLoops;
       sequence.csa_sequenceid = n;
-      const auto delegation = std::make_shared<client::Delegation>(kFile, granted, nullptr, 1);
-      all.add(delegation, client::Delegations::Came::kGranted);
+      const auto delegation = std::make_shared<client::nfs4::Delegation>(kFile, granted, nullptr, 1);
+      all.add(delegation, client::nfs4::Delegations::Came::kGranted);
       const CB_COMPOUND4args args =
           CallbackCaller::compound(sequence, CB_RECALL4args{stateid(1, slot), false, kFile},
                                    CB_RECALL_SLOT4args{n}, CB_NOTIFY_LOCK4args{kFile, {1, "owner"}});
       ByteVector call = CallbackCaller::call({}, CallbackCaller::encode(args));
       ByteVector reply = co_await s.serve(std::move(call));
-      all.remove(delegation, client::Delegations::Went::kReturned);
+      all.remove(delegation, client::nfs4::Delegations::Went::kReturned);
       good += CallbackCaller::read(std::move(reply)).status() == NFS4_OK;
     }
     co_return good;

@@ -160,7 +160,7 @@ TEST(CallbackRpc, NoOperation_IsSuccess) {
 TEST(CallbackRpc, MoreOperationsThanNegotiated_AreTooMany) {
   CallbackCaller caller;
   CB_COMPOUND4args args = CallbackCaller::compound(caller.sequence());
-  while (args.argarray.size() < client::offered_back_channel().ca_maxoperations) {
+  while (args.argarray.size() < client::nfs4::offered_back_channel().ca_maxoperations) {
     args.argarray.push_back({CB_RECALL_SLOT4args{15}});
   }
   EXPECT_EQ(caller.send(args).status(), NFS4_OK);
@@ -176,7 +176,7 @@ TEST(CallbackRpc, MoreOperationsThanNegotiated_AreTooMany) {
 // NFS4ERR_REQ_TOO_BIG."
 TEST(CallbackRpc, RequestLargerThanNegotiated_IsTooBig) {
   CallbackCaller caller;
-  const uint32_t limit = client::offered_back_channel().ca_maxrequestsize;
+  const uint32_t limit = client::nfs4::offered_back_channel().ca_maxrequestsize;
   const auto sized = [&](size_t bytes) {
     CB_NOTIFY4args notify;
     notify.cna_changes.emplace_back();
@@ -306,7 +306,7 @@ TEST(CallbackRpc, ArbitraryDamage_IsAnsweredWithinTheLimits) {
       call[at % call.size()] = static_cast<std::byte>(value);
     }
     const CallbackReply reply = CallbackCaller::read(caller.send(call));
-    RC_ASSERT(reply.bytes.size() <= client::offered_back_channel().ca_maxresponsesize);
+    RC_ASSERT(reply.bytes.size() <= client::nfs4::offered_back_channel().ca_maxresponsesize);
   });
   EXPECT_TRUE(ok);
 }

@@ -10,11 +10,11 @@ using namespace nfs4;  // NOLINT: statuses and operations
 constexpr uint32_t kSlots = 8;
 
 // As the reply to a current request that carries this target.
-void grow(client::SlotTable& slots, uint32_t target) {
+void grow(client::nfs4::SlotTable& slots, uint32_t target) {
   const auto ticket = slots.try_acquire_upkeep();
   ASSERT_TRUE(ticket);
   slots.set_target(*ticket, target);
-  slots.release(*ticket, client::SlotUse::kNotExecuted);
+  slots.release(*ticket, client::nfs4::SlotUse::kNotExecuted);
 }
 
 TEST(CallbackSequence, FirstRequest_IsAnsweredWithTheSlotsThereAre) {
@@ -88,10 +88,10 @@ TEST(CallbackSequence, AnotherSession_IsBad) {
 
 TEST(CallbackSequence, BeforeThereIsASession_IsBad) {
   LoopThread loop;
-  client::SlotTable slots;
-  client::NodeTable nodes;
-  client::Delegations delegations;
-  client::CallbackServer server(slots, nodes, delegations);
+  client::nfs4::SlotTable slots;
+  client::nfs4::NodeTable nodes;
+  client::nfs4::Delegations delegations;
+  client::nfs4::CallbackServer server(slots, nodes, delegations);
   CB_SEQUENCE4args sequence;  // its session ID of zeros is what a server without a session would guess
   sequence.csa_sequenceid = 1;
   const ByteVector call =
@@ -205,7 +205,7 @@ TEST(CallbackSequence, Errors_LeaveTheSlotAlone) {
 TEST(CallbackSequence, NewSession_ForgetsSlotsAndReplies) {
   CallbackCaller caller;
   ASSERT_EQ(caller.ask().status(), NFS4_OK);
-  caller.server.session_opened(CallbackCaller::session(2), client::offered_back_channel());
+  caller.server.session_opened(CallbackCaller::session(2), client::nfs4::offered_back_channel());
   CB_SEQUENCE4args sequence;
   sequence.csa_sequenceid = 1;
   sequence.csa_sessionid = CallbackCaller::session(1);
@@ -216,7 +216,7 @@ TEST(CallbackSequence, NewSession_ForgetsSlotsAndReplies) {
 
 TEST(CallbackSequence, FewerSlotsGranted_AreAllThatMayBeUsed) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxrequests = 2;
   caller.server.session_opened(CallbackCaller::session(1), granted);
   EXPECT_EQ(caller.send(CallbackCaller::compound(caller.sequence(2))).status(), NFS4ERR_BADSLOT);
@@ -228,7 +228,7 @@ TEST(CallbackSequence, FewerSlotsGranted_AreAllThatMayBeUsed) {
 // offers."
 TEST(CallbackSequence, MoreGrantedThanOffered_IsNotBelieved) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxrequests = 0xffffffff;
   granted.ca_maxoperations = 0xffffffff;
   granted.ca_maxrequestsize = 0xffffffff;
@@ -239,7 +239,7 @@ TEST(CallbackSequence, MoreGrantedThanOffered_IsNotBelieved) {
 // With a grant of no slots the back channel cannot be used.
 TEST(CallbackSequence, NoSlotsGranted_MakesEverySlotBad) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxrequests = 0;
   caller.server.session_opened(CallbackCaller::session(1), granted);
   EXPECT_EQ(caller.send(CallbackCaller::compound(caller.sequence(0))).status(), NFS4ERR_BADSLOT);
@@ -261,7 +261,7 @@ CallbackReply ask_five(CallbackCaller& caller, bool cache_this) {
 TEST(CallbackSequence, ReplyLargerThanNegotiated_IsTooBigAndStaysWithinTheLimit) {
   for (size_t results = 2; results <= 5; ++results) {
     CallbackCaller caller;
-    channel_attrs4 granted = client::offered_back_channel();
+    channel_attrs4 granted = client::nfs4::offered_back_channel();
     granted.ca_maxresponsesize = static_cast<count4>(reply_bytes(results));
     caller.server.session_opened(CallbackCaller::session(1), granted);
     const CallbackReply reply = ask_five(caller, false);
@@ -275,7 +275,7 @@ TEST(CallbackSequence, ReplyLargerThanNegotiated_IsTooBigAndStaysWithinTheLimit)
 
 TEST(CallbackSequence, NoRoomForOneResult_IsTooBigInTheSequence) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxresponsesize = static_cast<count4>(reply_bytes(1)) - 1;
   caller.server.session_opened(CallbackCaller::session(1), granted);
   CallbackReply reply = caller.ask();
@@ -288,7 +288,7 @@ TEST(CallbackSequence, NoRoomForOneResult_IsTooBigInTheSequence) {
 // first operation [...] then the reply MUST be cached".
 TEST(CallbackSequence, ReplyLargerThanTheCache_IsRefusedWhenItMustBeCached) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxresponsesize_cached = static_cast<count4>(reply_bytes(3));
   caller.server.session_opened(CallbackCaller::session(1), granted);
   const CB_COMPOUND4args args =
@@ -303,7 +303,7 @@ TEST(CallbackSequence, ReplyLargerThanTheCache_IsRefusedWhenItMustBeCached) {
 
 TEST(CallbackSequence, NoRoomInTheCacheForOneResult_IsTooBigToCacheInTheSequence) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxresponsesize_cached = 0;
   caller.server.session_opened(CallbackCaller::session(1), granted);
   EXPECT_EQ(ask_five(caller, true).status(), NFS4ERR_REP_TOO_BIG_TO_CACHE);
@@ -314,7 +314,7 @@ TEST(CallbackSequence, NoRoomInTheCacheForOneResult_IsTooBigToCacheInTheSequence
 // error NFS4ERR_RETRY_UNCACHED_REP."
 TEST(CallbackSequence, RetryOfWhatWasNotCached_SaysSoAndExecutesNothing) {
   CallbackCaller caller;
-  channel_attrs4 granted = client::offered_back_channel();
+  channel_attrs4 granted = client::nfs4::offered_back_channel();
   granted.ca_maxresponsesize_cached = static_cast<count4>(reply_bytes(3));
   caller.server.session_opened(CallbackCaller::session(1), granted);
   const CB_COMPOUND4args args =
@@ -344,8 +344,8 @@ CB_SEQUENCE4args request(unsigned session, uint32_t slot, uint32_t sequence) {
 // Section 2.10.6.2: "A retry might be sent while the original request is still in progress on the replier.
 // The replier SHOULD deal with the issue by returning NFS4ERR_DELAY".
 TEST(BackChannel, RetryOfARequestInProgress_IsDelayed) {
-  client::BackChannel channel;
-  channel.open(CallbackCaller::session(1), client::offered_back_channel());
+  client::nfs4::BackChannel channel;
+  channel.open(CallbackCaller::session(1), client::nfs4::offered_back_channel());
   const auto first = channel.begin(request(1, 0, 1));
   ASSERT_EQ(first.status, NFS4_OK);
   EXPECT_EQ(channel.begin(request(1, 0, 1)).status, NFS4ERR_DELAY);
@@ -357,10 +357,10 @@ TEST(BackChannel, RetryOfARequestInProgress_IsDelayed) {
 }
 
 TEST(BackChannel, RequestOfAnEarlierSession_EndsInNoSlotOfTheNewOne) {
-  client::BackChannel channel;
-  channel.open(CallbackCaller::session(1), client::offered_back_channel());
+  client::nfs4::BackChannel channel;
+  channel.open(CallbackCaller::session(1), client::nfs4::offered_back_channel());
   const auto old = channel.begin(request(1, 0, 1));
-  channel.open(CallbackCaller::session(2), client::offered_back_channel());
+  channel.open(CallbackCaller::session(2), client::nfs4::offered_back_channel());
   const auto current = channel.begin(request(2, 0, 1));
   ASSERT_EQ(current.status, NFS4_OK);
   channel.finish(old.generation, 0, ByteVector(4));

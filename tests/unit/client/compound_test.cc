@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client's encoding and decoding of COMPOUNDs (RFC 8881 sections 2.3, 16.2), compared with the XDR
 // codec's.
-#include "client/nfs4/compound.h"
-#include "client/nfs4/bulk_locators.h"
+#include "client/nfs4/session/compound.h"
+#include "client/nfs4/session/bulk_locators.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -13,9 +13,9 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using client::CompoundBuilder;
-using client::CompoundReply;
-using client::SlotTicket;
+using client::nfs4::CompoundBuilder;
+using client::nfs4::CompoundReply;
+using client::nfs4::SlotTicket;
 
 const rpc::Credential kUser("host", 1000, 100, {4, 24, 27});
 
@@ -321,7 +321,7 @@ TEST(LocateReadData, EveryPrefix_NeedsMoreUntilTheLengthIsThere) {
       const size_t data_at = whole.size() - kData.size();
       for (size_t n = 0; n <= whole.size(); n += n < data_at + 8 ? 1 : 97) {
         rpc::BulkPlace place;
-        const rpc::Locate found = client::locate_read_data(ConstBytes(whole).first(n), place);
+        const rpc::Locate found = client::nfs4::locate_read_data(ConstBytes(whole).first(n), place);
         ASSERT_EQ(found, n < data_at ? rpc::Locate::kNeedMore : rpc::Locate::kFound) << n;
         if (found != rpc::Locate::kFound) continue;
         EXPECT_EQ(place.offset, data_at);
@@ -360,7 +360,7 @@ TEST(LocateReadData, HostileLength_IsReportedAsClaimed) {
   const size_t data_at = whole.size() - kData.size();
   store_be32(whole.data() + data_at - 4, 0xffffffff);
   rpc::BulkPlace place;
-  EXPECT_EQ(client::locate_read_data(whole, place), rpc::Locate::kFound);
+  EXPECT_EQ(client::nfs4::locate_read_data(whole, place), rpc::Locate::kFound);
   EXPECT_EQ(place.length, 0xffffffffu);
 }
 
@@ -374,7 +374,7 @@ TEST(LocateReadData, ErrorReplies_AreTakenWhole) {
     const ByteVector whole = encode_reply(error);
     for (size_t n = 0; n <= whole.size(); ++n) {
       rpc::BulkPlace place;
-      EXPECT_NE(client::locate_read_data(ConstBytes(whole).first(n), place), rpc::Locate::kFound) << n;
+      EXPECT_NE(client::nfs4::locate_read_data(ConstBytes(whole).first(n), place), rpc::Locate::kFound) << n;
     }
   }
 }
@@ -388,12 +388,12 @@ TEST(LocateReadData, FailureBehindTheData_LeavesItWhereItIs) {
   rpc::BulkPlace place;
   const ByteVector alone =
       encode_reply(reply_of({{sequence_result()}, {PUTFH4res{}}, {read}, {delayed}}, NFS4ERR_DELAY));
-  EXPECT_EQ(client::locate_read_data(alone, place), rpc::Locate::kFound);
+  EXPECT_EQ(client::nfs4::locate_read_data(alone, place), rpc::Locate::kFound);
   EXPECT_EQ(place.length, kData.size());
   const ByteVector with_open = encode_reply(reply_of(
       {{sequence_result()}, {PUTFH4res{}}, {OPEN4res{}}, {ACCESS4res{}}, {GETATTR4res{}}, {read}, {delayed}},
       NFS4ERR_DELAY));
-  EXPECT_EQ(client::locate_data_read_with_open(with_open, place), rpc::Locate::kFound);
+  EXPECT_EQ(client::nfs4::locate_data_read_with_open(with_open, place), rpc::Locate::kFound);
   EXPECT_EQ(place.length, kData.size());
 }
 
@@ -406,7 +406,7 @@ TEST(LocateReadData, RefusedRpc_IsTakenWhole) {
     x(header);
     bytes.resize(400);  // any bytes may follow
     rpc::BulkPlace place;
-    EXPECT_EQ(client::locate_read_data(bytes, place), rpc::Locate::kNone);
+    EXPECT_EQ(client::nfs4::locate_read_data(bytes, place), rpc::Locate::kNone);
   }
 }
 
@@ -417,7 +417,7 @@ TEST(LocateReadData, AnotherShape_IsTakenWhole) {
        {reply_of({{sequence_result()}, {PUTFH4res{}}, {GETATTR4res{}}, {read}}),
         reply_of({{sequence_result()}, {SAVEFH4res{}}, {read}}), reply_of({{sequence_result()}, {read}})}) {
     rpc::BulkPlace place;
-    EXPECT_EQ(client::locate_read_data(encode_reply(other), place), rpc::Locate::kNone);
+    EXPECT_EQ(client::nfs4::locate_read_data(encode_reply(other), place), rpc::Locate::kNone);
   }
 }
 
@@ -428,7 +428,7 @@ TEST(LocateReadData, AnyBytes_NeverPointOutsideThePrefix) {
     for (const auto& [at, value] : damage) store_be32(bytes.data() + at % 40 * 4, value);
     bytes.resize(length % (bytes.size() + 1));
     rpc::BulkPlace place;
-    if (client::locate_read_data(bytes, place) == rpc::Locate::kFound)
+    if (client::nfs4::locate_read_data(bytes, place) == rpc::Locate::kFound)
       RC_ASSERT(place.offset <= bytes.size());
   }));
 }
@@ -482,7 +482,7 @@ TEST(LocateDataReadWithOpen, EveryPrefix_NeedsMoreUntilTheLengthIsThere) {
       const size_t data_at = whole.size() - kBehindData - kData.size();
       for (size_t n = 0; n <= whole.size(); n += n < data_at + 8 ? 1 : 97) {
         rpc::BulkPlace place;
-        const rpc::Locate found = client::locate_data_read_with_open(ConstBytes(whole).first(n), place);
+        const rpc::Locate found = client::nfs4::locate_data_read_with_open(ConstBytes(whole).first(n), place);
         ASSERT_EQ(found, n < data_at ? rpc::Locate::kNeedMore : rpc::Locate::kFound) << n;
         if (found != rpc::Locate::kFound) continue;
         EXPECT_EQ(place.offset, data_at);
@@ -512,7 +512,8 @@ TEST(LocateDataReadWithOpen, OtherReplies_AreTakenWhole) {
     const ByteVector whole = encode_reply(other);
     for (size_t n = 0; n <= whole.size(); ++n) {
       rpc::BulkPlace place;
-      EXPECT_NE(client::locate_data_read_with_open(ConstBytes(whole).first(n), place), rpc::Locate::kFound)
+      EXPECT_NE(client::nfs4::locate_data_read_with_open(ConstBytes(whole).first(n), place),
+                rpc::Locate::kFound)
           << n;
     }
   }
@@ -525,10 +526,10 @@ TEST(LocateDataReadWithOpen, AnyBytes_NeverPointOutsideThePrefix) {
         ByteVector bytes = open_reply(delegations[d % delegations.size()], "owner", kData);
         for (const auto& [at, value] : damage) store_be32(bytes.data() + at % 90 * 4, value);
         rpc::BulkPlace whole;
-        const rpc::Locate said = client::locate_data_read_with_open(bytes, whole);
+        const rpc::Locate said = client::nfs4::locate_data_read_with_open(bytes, whole);
         bytes.resize(length % (bytes.size() + 1));
         rpc::BulkPlace place;
-        const rpc::Locate found = client::locate_data_read_with_open(bytes, place);
+        const rpc::Locate found = client::nfs4::locate_data_read_with_open(bytes, place);
         RC_ASSERT(found == said || found == rpc::Locate::kNeedMore);
         if (found != rpc::Locate::kFound) return;
         RC_ASSERT(place.offset <= bytes.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DataCache alone: what it finds, what it evicts first, and what it never evicts.
-#include "client/cache/data_cache.h"
+#include "client/core/read/data_cache.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -10,8 +10,8 @@
 #include <deque>
 #include <thread>
 
-#include "client/cache/write_limits.h"
-#include "client/node.h"
+#include "client/api/node.h"
+#include "client/core/write/write_limits.h"
 
 namespace nfsrdma::client {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The register of delegations: its limit, and which delegations are returned first.
-#include "client/nfs4/delegations.h"
+#include "client/nfs4/delegations/delegations.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 DelegationRef delegation(uint32_t number, bool write = false) {
@@ -55,4 +55,4 @@ TEST(Delegations, OfOneTypeOnly_TheOthersStay) {
 }
 
 }  // namespace
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileWrites: every row of its tables, and random events against a map of the file's bytes and a server that
 // restarts, fails and answers in any order.
-#include "client/cache/file_writes.h"
+#include "client/core/write/file_writes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -131,7 +131,7 @@ TEST_P(Abandoned, CreateThatWasExecuted_LeavesNothingOpen) {
 
 // The conflicting delegation is returned, without the abandoned REMOVE in the same COMPOUND.
 TEST_P(Abandoned, RemovalUnderADelegation_IsNotMadeWithItsReturn) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   ASSERT_EQ(mount.write_file("mine", "content"), 0);
   ASSERT_EQ(mount.fs().statistics().delegations.held_write, 1u);
   cancellation->cancel();
@@ -142,8 +142,8 @@ TEST_P(Abandoned, RemovalUnderADelegation_IsNotMadeWithItsReturn) {
 
 // An open file is hidden before it is replaced. If the rename is abandoned, the file gets its name back.
 TEST_P(Abandoned, RenameOverAnOpenFile_LeavesItInItsPlace) {
-  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   for (const bool links : {true, false}) {  // hidden by a hard link, or else by a rename
     SCOPED_TRACE(links);
     cancellation = std::make_shared<Cancellation>();
@@ -171,7 +171,7 @@ TEST_P(Abandoned, RenameOverAnOpenFile_LeavesItInItsPlace) {
 
 // RFC 8881 section 18.16.4: "MUST immediately send a SETATTR", even if nobody waits.
 TEST_P(Abandoned, ExclusiveCreate_GetsWhatItIsOwed) {
-  server->configure([](filer::Switches& s) { s.verifier_in_times = true; });
+  server->configure([](filer::nfs::Switches& s) { s.verifier_in_times = true; });
   const auto executed =
       server->faults().add(on::reply_to(OP_OPEN), filer::fault::Call{[this] { cancellation->cancel(); }});
   const auto created = mount.run(mount.fs().create(caller(), mount.root(), "new", 0644, O_WRONLY | O_EXCL));

@@ -99,7 +99,7 @@ TEST_P(AccessLoops, MkdirAndCreate_BringWhatTheMakerMay) {
 
 // The first open under the delegation that came with CREATE needs no request either.
 TEST_P(AccessLoops, AFileMadeUnderADelegation_IsOpenedWithoutAsking) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   const auto made = mount->create("d/file");
   ASSERT_EQ(mount->write(made, 0, "content"), 0);
   ASSERT_EQ(mount->close(made), 0);
@@ -294,7 +294,7 @@ TEST_P(AccessLoops, AfterASuspension_NothingIsBelievedForItsAge) {
 
 // The server could not say whether our change was the only one, so the names also expire by the clock.
 TEST_P(AccessLoops, AfterASuspension_UncertainNamesAreAskedForAgain) {
-  server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
+  server->configure([](filer::nfs::Switches& s) { s.atomic_change_info = false; });
   EXPECT_TRUE(mount->stat("d/a"));
   EXPECT_EQ(mount->mkdir("d/new"), 0);
   server->clear_journal();
@@ -307,7 +307,7 @@ TEST_P(AccessLoops, AfterASuspension_UncertainNamesAreAskedForAgain) {
 
 // A delegation's promise holds as long as the lease, and the lease counts a suspension.
 TEST_P(AccessLoops, AfterASuspension_APromiseHolds) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   EXPECT_EQ(mount->read_file("d/a"), "content");
   const auto node = mount->node("d/a");
   mount->fs().doubt_ages();

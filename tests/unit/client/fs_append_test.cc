@@ -208,7 +208,7 @@ TEST_P(AppendLoops, DirectWriteAfterATruncation_LeavesNoHole) {
 TEST_P(AppendLoops, WriteWhoseAttributesCannotBeHad_CountsAsWritten) {
   ASSERT_EQ(mount.write_file("file", "head"), 0);
   // Under a delegation no GETATTR of the change attribute precedes the WRITE.
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   const auto file = mount.open("file", O_RDWR | O_APPEND);
   const auto refused = server->faults().add(on::request_with(nfs4::OP_WRITE),
                                             filer::fault::Answer{nfs4::OP_GETATTR, nfs4::NFS4ERR_IO});

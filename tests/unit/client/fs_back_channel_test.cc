@@ -9,7 +9,7 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using filer::StateKind;
+using filer::state::StateKind;
 namespace fault = filer::fault;
 namespace on = filer::on;
 
@@ -17,7 +17,7 @@ class BackChannelLoops : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
     server = start_filer();
-    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
     server->make_file("/export/file", "content", 0666);
     make_mount();
   }
@@ -119,7 +119,7 @@ using OvertakenOpen = BackChannelLoops;
 // operations." The recall "MUST carry an array of these referring identifiers"; there are servers that name
 // none.
 TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
-  filer::Callback behind;
+  filer::nfs::Callback behind;
   behind.ops = {{CB_WANTS_CANCELLED4args{}}};
   server->wait_callback(*server->call_back(behind));  // over RDMA the first reply grants more than one credit
   const auto node = mount->node("file");
@@ -127,7 +127,7 @@ TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   auto opening = start_on(mount->loops()[0], mount->fs().open(mount->user(), node, O_RDONLY));
   ASSERT_TRUE(server->faults().wait_fired(answering));
   ASSERT_EQ(delegations().size(), 1u);
-  filer::Callback recall;
+  filer::nfs::Callback recall;
   recall.ops = {{CB_RECALL4args{delegations()[0].id, false, server->stat("/export/file")->handle}}};
   const auto id = server->call_back(recall);
   ASSERT_TRUE(id);
@@ -138,7 +138,7 @@ TEST_P(OvertakenOpen, ByARecallThatNamesNoReferringCall_TheRecallIsHeeded) {
   const auto opened = opening.get();
   ASSERT_TRUE(opened) << describe(opened.error());
   EXPECT_TRUE(server->wait_until(
-      [](filer::Core& core) { return core.journal.count(OP_DELEGRETURN).succeeded == 1; }));
+      [](filer::nfs::Core& core) { return core.journal.count(OP_DELEGRETURN).succeeded == 1; }));
   EXPECT_TRUE(delegations().empty());
   EXPECT_EQ(*mount->read(opened->file), "content");
   EXPECT_EQ(numbers().recalled, 1u);
@@ -175,7 +175,7 @@ class WithoutABackChannel : public BackChannelLoops {
     }
   }
   void bind_anew(bool with_back_channel) {
-    server->configure([=](filer::Switches& s) { s.back_channels = with_back_channel; });
+    server->configure([=](filer::nfs::Switches& s) { s.back_channels = with_back_channel; });
     server->drop_connections();
     EXPECT_TRUE(mount->run(mount->fs().statfs(mount->user(), mount->root())));
     const auto bound = [&] { return mount->fs().statistics().session.back_channel == with_back_channel; };
@@ -199,7 +199,7 @@ using SessionWithoutABackChannel = WithoutABackChannel;
 // csr_flags."
 TEST_P(SessionWithoutABackChannel, NoDelegationIsAskedForUntilItIsBound) {
   mount.reset();
-  server->configure([](filer::Switches& s) { s.back_channels = false; });
+  server->configure([](filer::nfs::Switches& s) { s.back_channels = false; });
   // SEQUENCE's flags report no back channel, and the client tries to bind one. Another test covers the reply
   // to that.
   const auto binding = server->faults().add(on::request_with(OP_BIND_CONN_TO_SESSION), fault::Stall{});

@@ -6,9 +6,9 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using filer::StateKind;
 using filer::fault::Answer;
 using filer::fault::Cut;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 class Closing : public testing::TestWithParam<unsigned> {
@@ -36,15 +36,15 @@ class Closing : public testing::TestWithParam<unsigned> {
   uint64_t closes() { return server->executed(OP_CLOSE).succeeded; }
   size_t compounds() {
     size_t n = 0;
-    for (const filer::ExecutedCompound& c : server->journal()) n += c.has(OP_CLOSE) ? 1 : 0;
+    for (const filer::nfs::ExecutedCompound& c : server->journal()) n += c.has(OP_CLOSE) ? 1 : 0;
     return n;
   }
   std::vector<filer::StateFacts> opens() { return live_states(*server, StateKind::kOpen); }
   bool opens_become(size_t count) {
-    return server->wait_until([count](filer::Core& core) {
+    return server->wait_until([count](filer::nfs::Core& core) {
       size_t live = 0;
       core.states.each(
-          [&](const filer::State& s) { live += s.kind == StateKind::kOpen && s.live() ? 1 : 0; });
+          [&](const filer::state::State& s) { live += s.kind == StateKind::kOpen && s.live() ? 1 : 0; });
       return live == count;
     });
   }
@@ -121,7 +121,7 @@ TEST_P(Closing, ComesBeforeTheNameIsRemovedOrReplaced) {
   use(1, 2);
   EXPECT_EQ(mount->rename(name(1), name(2)), 0);
   EXPECT_TRUE(opens().empty());
-  const std::vector<filer::ExecutedCompound> all = server->journal();
+  const std::vector<filer::nfs::ExecutedCompound> all = server->journal();
   const auto first = [&](nfs_opnum4 op) {
     return std::ranges::find_if(all, [op](const auto& c) { return c.has(op); }) - all.begin();
   };
@@ -149,9 +149,9 @@ TEST_P(Closing, OfUsers_GoesUnderTheirNames) {
   }
   EXPECT_TRUE(opens_become(0));
   EXPECT_EQ(compounds(), 2u);
-  for (const filer::ExecutedCompound& c : server->journal()) {
+  for (const filer::nfs::ExecutedCompound& c : server->journal()) {
     if (c.has(OP_CLOSE)) {
-      EXPECT_EQ(std::ranges::count(c.ops, OP_CLOSE, &filer::ExecutedOp::op), kTogether / 2);
+      EXPECT_EQ(std::ranges::count(c.ops, OP_CLOSE, &filer::nfs::ExecutedOp::op), kTogether / 2);
     }
   }
 }
@@ -161,9 +161,9 @@ TEST_P(Closing, OneThatIsRefused_DoesNotKeepTheOthersOpen) {
   use(0, kTogether / 2);
   server->remove_file("/export/" + name(2));
   use(kTogether / 2, kTogether / 2);
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
     size_t live = 0;
-    core.states.each([&](const filer::State& s) { live += s.live() ? 1 : 0; });
+    core.states.each([&](const filer::state::State& s) { live += s.live() ? 1 : 0; });
     return live <= 1;  // the removed file's open, whose handle is invalid
   }));
   EXPECT_LE(compounds(), 3u);
@@ -175,9 +175,9 @@ TEST_P(Closing, WhatWasRevokedMeanwhile_IsFreed) {
   use(0, 4);
   ASSERT_TRUE(server->revoke(opens().at(1).id));
   use(4, kTogether - 4);
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
     size_t left = 0;
-    core.states.each([&](const filer::State&) { ++left; });
+    core.states.each([&](const filer::state::State&) { ++left; });
     return left == 0;
   }));
 }
@@ -210,7 +210,7 @@ TEST_P(Closing, RestartOfTheServer_ReclaimsNothing) {
 
 // A server cannot grant a read delegation while any user has the file open for writing.
 TEST_P(Closing, OfWhatWasWritten_ComesBeforeItIsOpenedToBeRead) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kRead; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kRead; });
   use(0, 2, O_WRONLY);
   const auto file = mount->open(name(0));
   EXPECT_EQ(live_states(*server, StateKind::kDelegation).size(), 1u);

@@ -91,7 +91,7 @@ TEST_P(DataCacheLoops, WhatIsReadAheadAndNotAnswered_HoldsUpNoReader) {
 // One reader of one file uses every connection.
 TEST_P(DataCacheLoops, OneFile_IsReadOverEveryConnection) {
   const auto connections = [&](size_t least_operations) {
-    std::set<filer::LinkId> all;
+    std::set<filer::links::LinkId> all;
     for (const auto& compound : server->journal()) {
       if (compound.has(OP_READ) && compound.ops.size() >= least_operations) all.insert(compound.link);
     }
@@ -381,10 +381,11 @@ TEST_P(DataCacheLoops, ARecallOfWhatIsOpen_LeavesNothingKept) {
     mount_with_delegations();
     const auto file = open_with_data_ahead(flags);
     EXPECT_EQ(server->recall("/export/file"), 1u);
-    ASSERT_TRUE(server->wait_until([](filer::Core& core) {
+    ASSERT_TRUE(server->wait_until([](filer::nfs::Core& core) {
       bool any = false;
-      core.states.each(
-          [&](const filer::State& s) { any = any || (s.kind == filer::StateKind::kDelegation && s.live()); });
+      core.states.each([&](const filer::state::State& s) {
+        any = any || (s.kind == filer::state::StateKind::kDelegation && s.live());
+      });
       return !any;
     }));
     ASSERT_TRUE(change_behind_our_back());
@@ -397,9 +398,10 @@ TEST_P(DataCacheLoops, ARevokedDelegation_LeavesNothingKept) {
   mount_with_delegations();
   const auto file = open_with_data_ahead(O_RDONLY);
   ASSERT_EQ(delegations().size(), 1u);
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
-      if (s.kind == filer::StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+  server->with_core([](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
+      if (s.kind == filer::state::StateKind::kDelegation)
+        core.states.revoke(s, filer::state::Revoked::kRecall);
     });
   });
   ASSERT_TRUE(change_behind_our_back());
@@ -410,7 +412,7 @@ TEST_P(DataCacheLoops, ARevokedDelegation_LeavesNothingKept) {
 }
 
 TEST_P(DataCacheLoops, UnderADelegation_IsBelievedLongerThanAcregmax) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
     o.acregmin = o.acregmax = std::chrono::seconds(0);
@@ -427,7 +429,7 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   mount.reset();
   server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
   server->make_file("/export/file", content(4 * kMiB), 0666);
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
     o.acregmin = o.acregmax = std::chrono::seconds(1);
@@ -484,10 +486,10 @@ TEST_P(DataCacheLoops, ALockThatIsLost_LeavesNothingKept) {
   const auto file = open_with_data_ahead();
   const unsigned before = mount->front_end.data(mount->node("file"));
   ASSERT_TRUE(change_behind_our_back());
-  ASSERT_TRUE(server->revoke(live_states(*server, filer::StateKind::kLock).at(0).id));
+  ASSERT_TRUE(server->revoke(live_states(*server, filer::state::StateKind::kLock).at(0).id));
   ASSERT_EQ(mount->mkdir("notices"), 0);
   ASSERT_TRUE(server->wait_until(
-      [](filer::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded != 0; }));
+      [](filer::nfs::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded != 0; }));
   EXPECT_EQ(errno_of(mount->read(locked)), EIO);
   EXPECT_GT(mount->front_end.data(mount->node("file")), before);
   expect_version(bystander, 'b', true);
@@ -579,10 +581,10 @@ TEST_P(DataCacheLoops, ACommitThatFails_LeavesNothingKept) {
 // Each COMMIT reports that all earlier data is lost (RFC 8881 section 18.32.3), and none says what the file
 // contains instead.
 TEST_P(DataCacheLoops, AVerifierThatIsAnotherOneEachTime_LeavesNothingKept) {
-  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  server->configure([](filer::nfs::Switches& s) { s.writes_are_unstable = true; });
   uint64_t turn = 0;
   const auto another = [&] {
-    server->with_core([&](filer::Core& c) { c.write_verifier = verifier4::of(++turn); });
+    server->with_core([&](filer::nfs::Core& c) { c.write_verifier = verifier4::of(++turn); });
   };
   for (const int synchronous : {0, O_SYNC}) {
     ASSERT_TRUE(server->write_file("/export/file", kKept, content(kRead, 'a', kKept)));
@@ -608,7 +610,7 @@ TEST_P(DataCacheLoops, AVerifierThatIsAnotherOneEachTime_LeavesNothingKept) {
 
 // The READ found the end of the file, and by the time of its reply the file has grown.
 TEST_P(DataCacheLoops, AppendedWhileTheEndIsReadAhead_IsNotTheEnd) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   server->make_file("/export/tail", content(3 * kRead), 0666);
   mount = make_mount(keep_data);
   const auto rule = server->faults().add(read_ahead_reply(), fault::Stall{});

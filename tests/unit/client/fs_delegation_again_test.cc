@@ -14,9 +14,9 @@ namespace {
 using namespace nfs4;  // NOLINT: operations
 using namespace std::chrono_literals;
 using client::LockType;
-using filer::StateKind;
 using filer::fault::Mangle;
 using filer::fault::Stall;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 class AgainLoops : public DelegationLoops {
@@ -26,8 +26,9 @@ class AgainLoops : public DelegationLoops {
         mount->fs().setlk(mount->user(), file, 1, {LockType::kWrite, 0, 9, TestMount::process(1)}, false));
   }
   size_t revoked_states() {
-    return static_cast<size_t>(std::ranges::count_if(
-        server->states(), [](const filer::StateFacts& s) { return s.revoked != filer::Revoked::kNo; }));
+    return static_cast<size_t>(std::ranges::count_if(server->states(), [](const filer::StateFacts& s) {
+      return s.revoked != filer::state::Revoked::kNo;
+    }));
   }
   // Repeats a request that returns the server's status flags, and gives the client time to react to them.
   bool until_none_is_revoked() {
@@ -54,7 +55,7 @@ bool replace(ByteVector& message, ConstBytes from, ConstBytes to) {
 // Section 10.2: a promise ends when "the server may have revoked it", until the delegation is reclaimed.
 TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
   start_with_a_short_lease();
-  server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kForgetClient; });
+  server->configure([](filer::nfs::Switches& s) { s.expiry = filer::nfs::Expiry::kForgetClient; });
   server->make_file("/export/a", "content", 0666);
   server->make_file("/export/b", "content", 0666);
   const auto a = mount->open("a", O_RDWR), b = mount->open("b", O_RDWR);
@@ -95,7 +96,7 @@ TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
 // Section 18.46.3: "... due to server restart, the client must reclaim locking state". The session survives,
 // so pending calls are answered first.
 TEST_P(AgainLoops, WhileAKeptSessionsCallsAreAnswered_NothingForgottenVouches) {
-  server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
+  server->configure([](filer::nfs::Switches& s) { s.keep_sessions_on_restart = true; });
   server->make_file("/export/other", "content", 0666);
   const auto file = mount->open("file", O_RDWR), other = mount->open("other", O_RDONLY);
   ASSERT_EQ(numbers().held_write + numbers().held_read, 2u);
@@ -123,10 +124,10 @@ TEST_P(AgainLoops, RevokedOpenThatOnlyTheDelegationKeeps_IsAcknowledged) {
   EXPECT_EQ(mount->read_file("file"), "content");
   ASSERT_EQ(numbers().held_read, 1u);
   const auto file = mount->open("other", O_RDWR);
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
+  server->with_core([](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
       if (s.kind == StateKind::kOpen && (s.access & OPEN4_SHARE_ACCESS_WRITE) == 0)
-        core.states.revoke(s, filer::Revoked::kAdmin);
+        core.states.revoke(s, filer::state::Revoked::kAdmin);
     });
   });
   ASSERT_EQ(revoked_states(), 1u);
@@ -155,8 +156,8 @@ TEST_P(AgainLoops, WriteDelegationThatComesBackAsOneForReading_LeavesNoLockBehin
                        }});
   server->restart();
   EXPECT_EQ(mount->read(file, 0, 3).value_or("error"), "con");
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
+  server->with_core([](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
       if (s.kind == StateKind::kDelegation) s.write = false;
     });
   });
@@ -178,8 +179,8 @@ void AgainLoops::grant_again(ByteVector& reply) {
   granted.space_limit.limitby = NFS_LIMIT_SIZE;
   granted.space_limit.filesize = NFS4_UINT64_MAX;
   granted.permissions.who = "EVERYONE@";
-  server->with_core([&](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
+  server->with_core([&](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
       if (s.kind != StateKind::kDelegation) return;
       s.write = true;
       granted.stateid = core.states.advance(s);
@@ -288,8 +289,8 @@ TEST_P(AgainLoops, DelegationThatWasUpgradedWithoutAWord_GoesBackAsItIs) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
   ASSERT_EQ(numbers().held_write, 1u);
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
+  server->with_core([](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
       if (s.kind == StateKind::kDelegation) (void)core.states.advance(s);
     });
   });
@@ -308,7 +309,7 @@ TEST_P(AgainLoops, WhereNoBackChannelIsToBeHad_DelegationsGoBack) {
                                    .options = [](client::ClientOptions& o) { o.flags_pause = 50ms; }});
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(numbers().held_write, 1u);
-  server->configure([](filer::Switches& s) { s.back_channels = false; });
+  server->configure([](filer::nfs::Switches& s) { s.back_channels = false; });
   server->drop_connections();
   EXPECT_TRUE(eventually([&] {
     (void)mount->run(mount->fs().statfs(mount->user(), mount->root()));
@@ -329,7 +330,7 @@ TEST_P(AgainLoops, RecallThatIsSaidAgain_HoldsUpNoOther) {
   ASSERT_EQ(mount->write(file, 0, "X"), 0);
   const auto recall = [&](const char* path) {
     server->with_core(
-        [](filer::Core& core) { core.states.each([](filer::State& s) { s.recalled = false; }); });
+        [](filer::nfs::Core& core) { core.states.each([](filer::state::State& s) { s.recalled = false; }); });
     const uint64_t before = numbers().recalled;
     server->recall(path);
     ASSERT_TRUE(eventually([&] { return numbers().recalled > before; }));

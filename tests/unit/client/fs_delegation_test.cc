@@ -9,8 +9,8 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using filer::StateKind;
 using filer::fault::Answer;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 // Section 10.4: "When a client has an open delegation, it does not need to send OPENs or CLOSEs to the
@@ -101,7 +101,7 @@ TEST_P(DelegationLoops, AnotherUsersLocalOpen_IsClaimedBeforeTheReturn) {
 
 // nfs-ganesha supports only NFSv4.0's claim, by name. The client tries the claim by handle only once.
 TEST_P(DelegationLoops, ServerThatKnowsNoClaimByHandle_LocalOpensAreClaimedByName) {
-  server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
+  server->configure([](filer::nfs::Switches& s) { s.claims_by_handle = false; });
   server->make_file("/export/later", "content", 0666);
   for (const auto& [name, opens] : {std::pair("file", 2u), std::pair("later", 1u)}) {
     SCOPED_TRACE(name);
@@ -122,7 +122,7 @@ TEST_P(DelegationLoops, ServerThatKnowsNoClaimByHandle_LocalOpensAreClaimedByNam
 
 // The server does not check that the delegation belongs to the file that another client has given this name.
 TEST_P(DelegationLoops, ClaimByNameThatOpensAnotherFile_IsClosedAgain) {
-  server->configure([](filer::Switches& s) { s.claims_by_handle = false; });
+  server->configure([](filer::nfs::Switches& s) { s.claims_by_handle = false; });
   server->make_file("/export/other", "OTHER", 0666);
   const nfs_fh4 mine = server->stat("/export/file")->handle, other = server->stat("/export/other")->handle;
   ASSERT_EQ(mine.size(), other.size());
@@ -454,9 +454,9 @@ TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
   for (auto& t : turns) EXPECT_EQ(t.get(), 0);
   server->recall("/export/file");
   EXPECT_TRUE(returned());
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
     bool any = false;
-    core.states.each([&](const filer::State&) { any = true; });
+    core.states.each([&](const filer::state::State&) { any = true; });
     return !any;
   }));
 }
@@ -690,9 +690,9 @@ TEST_P(DelegationLoops, RevokedWhileItsLocksAreBroughtToTheServer_NothingIsWritt
   const auto claiming = server->faults().add(on::request_with(OP_LOCK), filer::fault::Stall{});
   ASSERT_EQ(server->recall("/export/locked"), 1u);
   ASSERT_TRUE(server->faults().wait_fired(claiming));
-  server->with_core([](filer::Core& core) {
-    core.states.each([&](filer::State& s) {
-      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+  server->with_core([](filer::nfs::Core& core) {
+    core.states.each([&](filer::state::State& s) {
+      if (s.kind == StateKind::kDelegation) core.states.revoke(s, filer::state::Revoked::kRecall);
     });
   });
   TestMount other(*server);

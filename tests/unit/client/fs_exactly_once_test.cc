@@ -146,7 +146,7 @@ TEST(ExactlyOnceLimits, ObjectOfSomebodyElse_IsNotTakenForOwn) {
 // A squashed user's objects have another owner. The client learns it from earlier objects.
 TEST(ExactlyOnceLimits, ObjectsOfASquashedUser_AreKnownAsItsOwn) {
   auto server = start_filer();
-  server->configure([](filer::Switches& s) { s.anonymous_root = true; });
+  server->configure([](filer::nfs::Switches& s) { s.anonymous_root = true; });
   TestMount mount(*server);
   ASSERT_EQ(mount.mkdir("first"), 0);
   ASSERT_NE(mount.stat("first")->uid, 0u) << "root is squashed";

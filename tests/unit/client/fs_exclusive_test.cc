@@ -21,7 +21,7 @@ class Exclusive : public testing::TestWithParam<Kept> {
  protected:
   void SetUp() override {
     server = start_filer();
-    server->configure([](filer::Switches& s) { s.verifier_in_times = GetParam().in_times; });
+    server->configure([](filer::nfs::Switches& s) { s.verifier_in_times = GetParam().in_times; });
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam().loops});
   }
   // Checks the times of a new file, here and on the server.

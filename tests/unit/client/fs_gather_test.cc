@@ -2,7 +2,7 @@
 // How small writes, and the writes of a busy stream, are combined into fewer WRITEs.
 #include <thread>
 
-#include "client/cache/held_extents.h"
+#include "client/core/write/held_extents.h"
 #include "tests/unit/client/support/test_mount.h"
 
 namespace nfsrdma::test {
@@ -156,7 +156,7 @@ TEST_P(GatherLoops, HeldData_GoesOutByItself) {
   const auto file = mount.create("file");
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
   EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.tree.walk("/export/file")->size == 4; }));
+      server->wait_until([](filer::nfs::Core& core) { return core.tree.walk("/export/file")->size == 4; }));
   EXPECT_EQ(mount.close(file), 0);
 }
 

@@ -33,7 +33,7 @@ class LockLoops : public testing::TestWithParam<unsigned> {
   }
   // The server has denied a LOCK, so a waiting request is waiting now.
   void wait_for_denial() {
-    EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
       const auto locks = core.journal.count(OP_LOCK);
       return locks.executed > locks.succeeded;
     }));
@@ -164,7 +164,7 @@ TEST_P(LockLoops, WriteLockThatBecomesAReadLock_WritesBackFirst) {
   server->clear_journal();
   EXPECT_EQ(mount.lock(file, LockType::kRead), 0);
   std::vector<nfs4::nfs_opnum4> order;
-  for (const filer::ExecutedCompound& compound : server->journal()) {
+  for (const filer::nfs::ExecutedCompound& compound : server->journal()) {
     for (const nfs4::nfs_opnum4 op : {OP_WRITE, OP_LOCK}) {
       if (compound.has(op)) order.push_back(op);
     }
@@ -262,7 +262,7 @@ TEST_P(LockLoops, WaitingForAnotherMount_IsGrantedWhenThatUnlocks) {
 
 // Section 20.11: CB_NOTIFY_LOCK ends the pause between two attempts.
 TEST_P(LockLoops, NotifiedByTheServer_AsksAgainAtOnce) {
-  server->configure([](filer::Switches& s) { s.notify_locks = true; });
+  server->configure([](filer::nfs::Switches& s) { s.notify_locks = true; });
   TestMount other(*server);
   const auto here = mount.open("file", O_RDWR), there = other.open("file", O_RDWR);
   ASSERT_EQ(other.lock(there, LockType::kWrite), 0);
@@ -376,7 +376,7 @@ TEST_P(LockLoops, ManyWaiters_GetItOneAfterTheOther) {
     auto locked = co_await m.fs().setlk(user, f, owner, {LockType::kWrite, 0, 9, 1}, true);
     if (!locked) co_return locked.error().errnum;
     max = std::max(max.load(), ++in);
-    auto read = co_await m.fs().getattr(user, client::nfs4_file(f).node, nullptr);
+    auto read = co_await m.fs().getattr(user, client::nfs4::nfs4_file(f).node, nullptr);
     --in;
     ++finished;
     auto unlocked = co_await m.fs().setlk(user, f, owner, {LockType::kUnlock, 0, 9, 1}, false);
@@ -412,7 +412,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, LockLoops, testing::Values(1u, 4u));
 class KilledLoops : public LockLoops {
  protected:
   void SetUp() override {
-    server->configure([](filer::Switches& s) { s.close_frees_locks = false; });
+    server->configure([](filer::nfs::Switches& s) { s.close_frees_locks = false; });
   }
 };
 
@@ -487,11 +487,13 @@ class NextOfTheName : public LockLoops {
     return errno_of(mount.run(mount.fs().flock(mount.user(), file, kName, type, false)));
   }
   bool closed_one() {
-    return server->wait_until([](filer::Core& core) { return core.journal.count(OP_CLOSE).succeeded != 0; });
+    return server->wait_until(
+        [](filer::nfs::Core& core) { return core.journal.count(OP_CLOSE).succeeded != 0; });
   }
   std::vector<std::string> lock_owners() {
     std::vector<std::string> owners;
-    for (const auto& state : live_states(*server, filer::StateKind::kLock)) owners.push_back(state.owner);
+    for (const auto& state : live_states(*server, filer::state::StateKind::kLock))
+      owners.push_back(state.owner);
     return owners;
   }
   bool excludes_others() {

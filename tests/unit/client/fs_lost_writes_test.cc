@@ -38,7 +38,7 @@ class LostWrites : public DataCacheLoops {
 TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptUnderADelegation) {
   const std::string other = content(kRead, 'o');
   server->make_file("/export/other", other, 0666);
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
     o.read_ahead_bytes = 2 * kMiB;
@@ -78,7 +78,7 @@ TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptWhereNothingTells) {
   constexpr uint64_t kWritten = 1152 * 1024;
   const std::string other = content(kRead, 'o');
   server->make_file("/export/other", other, 0666);
-  server->configure([](filer::Switches& s) { s.change_told = filer::ChangeTold::kFrozen; });
+  server->configure([](filer::nfs::Switches& s) { s.change_told = filer::tree::ChangeTold::kFrozen; });
   mount = make_mount(keep_data);
   server->set_target_slots(4);
   ASSERT_EQ(mount->mkdir("learns"), 0);

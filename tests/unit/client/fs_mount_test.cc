@@ -65,7 +65,7 @@ TEST_P(MountLoops, Unmount_LeavesNothingOnTheServer) {
     EXPECT_TRUE(mount.unmount());
     EXPECT_TRUE(server->clients().empty());
     EXPECT_TRUE(server->states().empty());
-    EXPECT_TRUE(server->wait_until([](filer::Core&) { return true; }));
+    EXPECT_TRUE(server->wait_until([](filer::nfs::Core&) { return true; }));
     EXPECT_EQ(server->executed(OP_DESTROY_SESSION).succeeded, 1u);
     EXPECT_EQ(server->executed(OP_DESTROY_CLIENTID).succeeded, 1u);
   }
@@ -139,7 +139,7 @@ TEST_F(MountTest, RootThatWantsAnotherFlavor_IsAskedWhich) {
 
 // Linux' server includes the NUL at the end of its name. The field is opaque, so a server may send any bytes.
 TEST_F(MountTest, ServersNames_AreShownWithoutTheNulBehindThem) {
-  server->with_core([](filer::Core& core) {
+  server->with_core([](filer::nfs::Core& core) {
     auto& identity = core.clients.identity();
     identity.scope = std::string("scope\0\0", 7);
     identity.owner_major = std::string("ow\0ner\0", 7);
@@ -286,7 +286,7 @@ TEST_F(MountTest, FarewellThatIsCut_LeavesNothingRunning) {
 }
 
 TEST_F(MountTest, SmallestGrant_IsEnough) {
-  filer::Options options{.manual_clock = true};
+  filer::nfs::Options options{.manual_clock = true};
   options.limits.max_slots = 1;
   options.limits.max_request_bytes = 8192;
   options.limits.max_response_bytes = 8192;
@@ -304,7 +304,7 @@ TEST_F(MountTest, SmallestGrant_IsEnough) {
 }
 
 TEST_F(MountTest, GrantThatIsTooSmall_IsRefusedWithItsNumbers) {
-  filer::Options options{.manual_clock = true};
+  filer::nfs::Options options{.manual_clock = true};
   options.limits.max_operations = 4;
   auto small = start_filer(options);
   TestMount mount(*small, {.mount = false});
@@ -320,7 +320,7 @@ TEST_F(MountTest, Idle_RenewsItsLease) {
   auto impatient = start_filer({.lease = 1s, .grace = 1s});
   TestMount mount(*impatient);
   impatient->clear_journal();
-  EXPECT_TRUE(impatient->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(impatient->wait_until([](filer::nfs::Core& core) {
     unsigned renewals = 0;
     for (const auto& c : core.journal.log()) renewals += c.ops.size() == 1 && c.has(OP_SEQUENCE);
     return renewals >= 3;

@@ -448,8 +448,8 @@ TEST_P(NamesLoops, ChangeByOthersSeenInPassing_ForgetsWhatTheKernelHas) {
 
 TEST_P(NamesLoops, RemovedWhileOpen_StaysUsable) {
   for (const bool preserving : {true, false}) {
-    server->configure([=](filer::Switches& s) { s.preserve_unlinked = preserving; });
-    server->with_core([=](filer::Core& core) { core.tree.preserve_unlinked(preserving); });
+    server->configure([=](filer::nfs::Switches& s) { s.preserve_unlinked = preserving; });
+    server->with_core([=](filer::nfs::Core& core) { core.tree.preserve_unlinked(preserving); });
     TestMount mount(*server, settings());
     const auto file = mount.create("file");
     ASSERT_EQ(mount.write(file, 0, "before"), 0);
@@ -465,8 +465,8 @@ TEST_P(NamesLoops, RemovedWhileOpen_StaysUsable) {
 }
 
 TEST_P(NamesLoops, ReplacedWhileOpen_StaysUsable) {
-  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   TestMount mount(*server, settings());
   ASSERT_EQ(mount.write_file("new", "new"), 0);
   const auto file = mount.create("file");
@@ -479,8 +479,8 @@ TEST_P(NamesLoops, ReplacedWhileOpen_StaysUsable) {
 }
 
 TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
-  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   TestMount mount(*server, settings());
   const auto file = mount.create("file");
   EXPECT_EQ(mount.link("file", "second"), 0);
@@ -494,8 +494,8 @@ TEST_P(NamesLoops, RemovedOneOfTwoNames_IsNotHidden) {
 // close(2) has returned, and its RELEASE is in progress. Neither rmdir(2) nor a rename(2) onto the directory
 // may fail because of the hidden name. The kernel is told when it is removed.
 TEST_P(NamesLoops, DirectoryOfAHiddenName_GoesBehindTheLastClose) {
-  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   TestMount mount(*server, settings());
   for (const bool renamed_over : {false, true}) {
     SCOPED_TRACE(renamed_over);
@@ -580,7 +580,7 @@ TEST_P(NamesLoops, TenThousandEntries_AreListedOnce) {
 // POSIX: an entry that is neither added nor removed while a directory is read is returned exactly once.
 TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
   for (const bool strict : {false, true}) {
-    server->configure([=](filer::Switches& s) { s.strict_cookie_verifier = strict; });
+    server->configure([=](filer::nfs::Switches& s) { s.strict_cookie_verifier = strict; });
     const std::string directory = strict ? "strict" : "lenient";
     server->make_directory("/export/" + directory, 0777);
     for (int i = 0; i < 10'000; ++i)
@@ -615,7 +615,7 @@ TEST_P(NamesLoops, ListedWhileOthersChangeIt_ReturnsTheUnchangedOnce) {
 
 // The server's cookies end with every change (section 18.23.3), but the entries keep their cookies.
 TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
-  server->configure([](filer::Switches& s) { s.strict_cookie_verifier = true; });
+  server->configure([](filer::nfs::Switches& s) { s.strict_cookie_verifier = true; });
   server->make_directory("/export/d", 0777);
   for (int i = 0; i < 3000; ++i) server->make_file("/export/d/name " + std::to_string(i), "");
   TestMount mount(*server, settings());
@@ -637,7 +637,7 @@ TEST_P(NamesLoops, PlaceInAListingThatEnded_IsFoundAgain) {
 // nfs-ganesha's cookies do this over a tmpfs whose files change places: the first entry follows the last one.
 // Each name is listed once, whether the circle is within one reply or longer.
 TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
-  server->configure([](filer::Switches& s) { s.looping_cookies = true; });
+  server->configure([](filer::nfs::Switches& s) { s.looping_cookies = true; });
   for (const int names : {1, 2, 3, 700, 5000}) {
     const std::string path = "/export/d" + std::to_string(names);
     server->make_directory(path, 0777);
@@ -677,7 +677,7 @@ TEST_P(NamesLoops, CookiesInACircle_EveryNameOnceAndAnEnd) {
 
 // People who may not read a mount's files may read its log: file names appear only from debug on.
 TEST_P(NamesLoops, CookiesInACircle_AreToldOfWithoutTheNameBelowDebug) {
-  server->configure([](filer::Switches& s) { s.looping_cookies = true; });
+  server->configure([](filer::nfs::Switches& s) { s.looping_cookies = true; });
   server->make_directory("/export/precious", 0777);
   for (const char* name : {"a", "b", "c"}) server->make_file(std::string("/export/precious/") + name, "");
   for (const auto level : {spdlog::level::info, spdlog::level::debug}) {

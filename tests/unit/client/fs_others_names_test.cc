@@ -21,8 +21,8 @@ class OthersNames : public testing::TestWithParam<unsigned> {
                                      }});
   }
   void lose_what_has_no_name() {
-    server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-    server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+    server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+    server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   }
   // Opens a file that had two names. Another client has removed one; the cache still says two.
   client::OpenFileRef open_what_another_client_unlinks() {
@@ -183,7 +183,7 @@ TEST_P(OthersNames, SizeOfAnotherClientsDoing_IsNewsToTheKernelUntilItIsToldOne)
 // If the server cannot say whether our change was the only one (change_info4, section 18.26.3), names learnt
 // earlier keep their remaining lifetime.
 TEST_P(OthersNames, NameThatAChangeOfOursMakesUncertain_IsLentNoLongerThanWithoutIt) {
-  server->configure([](filer::Switches& s) { s.atomic_change_info = false; });
+  server->configure([](filer::nfs::Switches& s) { s.atomic_change_info = false; });
   start();
   ASSERT_EQ(mount->write_file("file", "content"), 0);
   ASSERT_TRUE(mount->stat("file"));

@@ -15,7 +15,7 @@ namespace {
 using namespace nfs4;  // NOLINT: operations
 namespace fault = filer::fault;
 namespace on = filer::on;
-using filer::ChangeTold;
+using filer::tree::ChangeTold;
 
 constexpr uint64_t kBefore = 1237, kPlace = 5000, kAfter = kPlace + 100'000;
 

@@ -192,8 +192,8 @@ TEST_P(ReadAheadLoops, DelayBehindTheData_IsNoDefectOfTheReply) {
 // application requests do not wait behind it.
 class ReadAheadOverRdma : public testing::TestWithParam<unsigned> {
  protected:
-  static filer::Options with_rdma() {
-    filer::Options options;
+  static filer::nfs::Options with_rdma() {
+    filer::nfs::Options options;
     options.rdma.listen = true;
     options.rdma.devices = false;
     return options;

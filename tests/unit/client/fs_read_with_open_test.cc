@@ -45,7 +45,7 @@ TEST_P(ReadWithOpen, OneRequestBringsASmallFile) {
   ASSERT_TRUE(mount->lookup("file"));
   const auto file = mount->open("file");
   ASSERT_EQ(reads(), 1u);
-  for (const filer::ExecutedCompound& c : server->journal()) {
+  for (const filer::nfs::ExecutedCompound& c : server->journal()) {
     if (c.has(OP_READ)) {
       EXPECT_TRUE(c.has(OP_OPEN));
     }
@@ -59,7 +59,7 @@ TEST_P(ReadWithOpen, OneRequestBringsASmallFile) {
 // If a server's change attribute comes from a clock, two changes within a tick look the same. A write here
 // between the READ and its reply must be detected without it.
 TEST_P(ReadWithOpen, WrittenHereMeanwhile_IsNotKept_WhateverTheChangeAttributeSays) {
-  server->faults().add(on::any_request(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
+  server->faults().add(on::any_request(), filer::fault::TellChange{filer::tree::ChangeTold::kFrozen});
   const client::NodeRef node = mount->node("file");
   for (const bool truncation : {false, true}) {
     const auto writer = mount->open("file", O_RDWR);
@@ -69,7 +69,7 @@ TEST_P(ReadWithOpen, WrittenHereMeanwhile_IsNotKept_WhateverTheChangeAttributeSa
     const auto stalled = server->faults().add(on::reply_to(OP_READ), filer::fault::Stall{});
     auto opening = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
     const bool read = server->wait_until(
-        [&](filer::Core& core) { return core.journal.count(OP_READ).executed == before + 1; });
+        [&](filer::nfs::Core& core) { return core.journal.count(OP_READ).executed == before + 1; });
     if (truncation) {
       client::SetAttributes set;
       set.size = 3;
@@ -150,7 +150,8 @@ TEST_P(ReadWithOpen, AServerWithoutTheCurrentStateid_IsAskedOnce) {
 
 // READ says that the file is empty, and the change attribute is the same as before: no cached data stays.
 TEST_P(ReadWithOpen, NothingComes_WhateverTheChangeAttributeSays) {
-  server->faults().add(on::any_request().always(), filer::fault::TellChange{filer::ChangeTold::kFrozen});
+  server->faults().add(on::any_request().always(),
+                       filer::fault::TellChange{filer::tree::ChangeTold::kFrozen});
   server->make_file("/export/long", std::string(60000, 'x'), 0666);
   const auto reader = mount->open("long");
   EXPECT_EQ(mount->read(reader, 0, 100).value_or("error"), std::string(100, 'x'));
@@ -189,17 +190,17 @@ TEST_P(ReadWithOpen, ReplyLostWithTheConnection_LeavesOneOpen) {
   ASSERT_TRUE(mount->lookup("file"));
   server->faults().add(on::reply_to(OP_OPEN).nth(1), Cut{});
   EXPECT_EQ(use("file"), "content");
-  EXPECT_TRUE(live_states(*server, filer::StateKind::kOpen).empty());
+  EXPECT_TRUE(live_states(*server, filer::state::StateKind::kOpen).empty());
 }
 
 // The lost reply granted a delegation that the client does not know. It is returned when the server recalls
 // it.
 TEST_P(ReadWithOpen, DelegationOfALostReply_IsReturnedWhenItIsRecalled) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   ASSERT_TRUE(mount->lookup("file"));
   server->faults().add(on::reply_to(OP_OPEN).nth(1), Cut{});
   const auto file = mount->open("file");
-  ASSERT_EQ(live_states(*server, filer::StateKind::kDelegation).size(), 1u);
+  ASSERT_EQ(live_states(*server, filer::state::StateKind::kDelegation).size(), 1u);
   ASSERT_EQ(mount->fs().statistics().delegations.held_read, 0u);
   TestMount other(*server);
   const auto theirs = other.open("file", O_RDWR);
@@ -234,11 +235,11 @@ TEST_P(ReadWithOpen, FilesThatNobodyReads_AreOpenedWithout) {
 }
 
 TEST_P(ReadWithOpen, UnderADelegation_ToTheSameRules) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kRead; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kRead; });
   uint64_t with_open = 0;
   EXPECT_EQ(use("file", &with_open), "content");
   EXPECT_EQ(with_open, 1u);
-  EXPECT_EQ(live_states(*server, filer::StateKind::kDelegation).size(), 1u);
+  EXPECT_EQ(live_states(*server, filer::state::StateKind::kDelegation).size(), 1u);
 }
 
 // The data before the error is not the end of the file.

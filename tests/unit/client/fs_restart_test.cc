@@ -10,8 +10,8 @@ namespace {
 
 using namespace nfs4;  // NOLINT: operations
 using client::LockType;
-using filer::StateKind;
 using filer::fault::Answer;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 class Restart : public testing::TestWithParam<unsigned> {
@@ -23,9 +23,9 @@ class Restart : public testing::TestWithParam<unsigned> {
   }
   size_t count(StateKind kind) { return live_states(*server, kind).size(); }
   bool wait_for_states(StateKind kind, size_t n) {
-    return server->wait_until([=](filer::Core& core) {
+    return server->wait_until([=](filer::nfs::Core& core) {
       size_t found = 0;
-      core.states.each([&](const filer::State& s) { found += s.kind == kind && s.live(); });
+      core.states.each([&](const filer::state::State& s) { found += s.kind == kind && s.live(); });
       return found == n;
     });
   }
@@ -64,7 +64,7 @@ TEST_P(Restart, OpensAndLocks_AreReclaimedBeforeGraceEnds) {
 TEST_P(Restart, LeaseOfTheNewServer_IsTheOneThatIsRenewed) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->fs().statistics().session.lease_seconds, 90u);
-  server->with_core([](filer::Core& core) { core.options.lease = std::chrono::seconds(6); });
+  server->with_core([](filer::nfs::Core& core) { core.options.lease = std::chrono::seconds(6); });
   server->restart();
   EXPECT_EQ(mount->read(file).value_or("error"), "content");
   EXPECT_EQ(mount->fs().statistics().session.lease_seconds, 6u);
@@ -93,7 +93,7 @@ TEST_P(Restart, WriterClosedAfterIt_GivesBackWriteAccess) {
 TEST_P(Restart, ServerOfAnotherScope_IsAskedForNothingBack) {
   const auto file = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(file, LockType::kWrite, 0, 9), 0);
-  server->with_core([](filer::Core& core) { core.clients.identity().scope = "another"; });
+  server->with_core([](filer::nfs::Core& core) { core.clients.identity().scope = "another"; });
   server->restart();
   server->end_grace();
   EXPECT_EQ(errno_of(mount->read(file)), EIO) << "the lock is lost";
@@ -241,7 +241,8 @@ TEST_P(RestartWithMany, SlotsTakenBackAmidst_WhatIsRefusedGoesAgain) {
   server->faults().release(second);
   server->faults().release(others);
   expect_all();
-  EXPECT_EQ(std::ranges::count(server->journal(), NFS4ERR_BAD_HIGH_SLOT, &filer::ExecutedCompound::status), 1)
+  EXPECT_EQ(
+      std::ranges::count(server->journal(), NFS4ERR_BAD_HIGH_SLOT, &filer::nfs::ExecutedCompound::status), 1)
       << "it was refused";
   EXPECT_EQ(mount->fs().statistics().session.sessions_created, 2u) << "recovery did not begin again";
 }
@@ -261,7 +262,7 @@ TEST_P(RestartWithMany, ConnectionCutOrAnotherRestartAmidst_LosesNothing) {
 // Until the client sends a global RECLAIM_COMPLETE (Section 18.51), every SEQUENCE operation will return
 // SEQ4_STATUS_RESTART_RECLAIM_NEEDED." The session survives: only the flag shows the restart.
 TEST_P(Restart, SessionThatSurvives_StateIsReclaimed) {
-  server->configure([](filer::Switches& s) { s.keep_sessions_on_restart = true; });
+  server->configure([](filer::nfs::Switches& s) { s.keep_sessions_on_restart = true; });
   const auto reader = mount->open("file", O_RDONLY);
   const auto writer = mount->create("other", O_RDWR);
   ASSERT_EQ(mount->lock(writer, LockType::kWrite, 0, 9, 1), 0);
@@ -274,7 +275,7 @@ TEST_P(Restart, SessionThatSurvives_StateIsReclaimed) {
     EXPECT_EQ(*mount->read(n == 1 ? writer : reader), n == 1 ? text : "content");
     EXPECT_EQ(mount->fsync(writer), 0);
     EXPECT_EQ(*mount->read(writer), text);
-    EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+    EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
       return core.journal.count(OP_RECLAIM_COMPLETE).succeeded == 1;
     })) << n;
     EXPECT_FALSE(server->in_grace());
@@ -381,8 +382,8 @@ TEST_P(Restart, StableStorageLostToo_OpensAnewAndLosesTheLocks) {
 // The server did not promise OPEN4_RESULT_PRESERVE_UNLINKED. With that promise it would have to keep the file
 // for the reclaim (section 18.16.3).
 TEST_P(Restart, FileRemovedMeanwhile_IsStaleForItsReadersOnly) {
-  server->configure([](filer::Switches& s) { s.preserve_unlinked = false; });
-  server->with_core([](filer::Core& core) { core.tree.preserve_unlinked(false); });
+  server->configure([](filer::nfs::Switches& s) { s.preserve_unlinked = false; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.preserve_unlinked(false); });
   const auto doomed = mount->open("file");
   const auto other = mount->create("other", O_RDWR);
   server->go_down();
@@ -411,7 +412,7 @@ TEST_P(Restart, UnstableWrites_AreWrittenAgain) {
     expected += piece;
   }
   // All data is on the server, and none of it is stable.
-  ASSERT_TRUE(server->wait_until([&](filer::Core& core) {
+  ASSERT_TRUE(server->wait_until([&](filer::nfs::Core& core) {
     const auto node = core.tree.walk("/export/data");
     return node->size == expected.size();
   }));
@@ -442,7 +443,7 @@ TEST_P(Restart, ReadAfterIt_SeesWhatWasWrittenBefore) {
   const std::string text = pattern(200'000, 1);
   ASSERT_EQ(mount->write(file, 0, text), 0);
   ASSERT_TRUE(server->wait_until(
-      [&](filer::Core& core) { return core.tree.walk("/export/data")->size == text.size(); }));
+      [&](filer::nfs::Core& core) { return core.tree.walk("/export/data")->size == text.size(); }));
   server->restart();
   EXPECT_EQ(mount->read(file, 0, text.size()).value_or("error"), text);
   EXPECT_EQ(mount->close(file), 0);
@@ -471,8 +472,8 @@ TEST_P(Restart, BetweenTwoWrites_WritesTheFirstAgain) {
   const auto file = mount->create("data", O_RDWR);
   const std::string text = pattern(300'000, 3);
   ASSERT_EQ(mount->write(file, 0, text.substr(0, 150'000)), 0);
-  ASSERT_TRUE(
-      server->wait_until([&](filer::Core& core) { return core.tree.walk("/export/data")->size == 150'000; }));
+  ASSERT_TRUE(server->wait_until(
+      [&](filer::nfs::Core& core) { return core.tree.walk("/export/data")->size == 150'000; }));
   server->restart();
   ASSERT_EQ(mount->write(file, 150'000, text.substr(150'000)), 0);
   EXPECT_EQ(mount->close(file), 0);
@@ -495,7 +496,7 @@ TEST_P(Restart, OverlappingWrites_KeepTheirOrder) {
 }
 
 TEST_P(Restart, ServerThatKeepsUnstableDataButChangesItsVerifier_EndsWithTheSameData) {
-  server->configure([](filer::Switches& s) { s.lose_unstable_on_restart = false; });
+  server->configure([](filer::nfs::Switches& s) { s.lose_unstable_on_restart = false; });
   const auto file = mount->create("data", O_RDWR);
   const std::string text = pattern(200'000, 5);
   ASSERT_EQ(mount->write(file, 0, text), 0);

@@ -7,7 +7,7 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using filer::StateKind;
+using filer::state::StateKind;
 namespace on = filer::on;
 using client::LockType;
 
@@ -212,7 +212,7 @@ class NoDelegationBack : public DelegationLoops {
     file = second = nullptr;
     mount.reset();
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
-    server->configure([](filer::Switches& s) { s.give_delegations_back = false; });
+    server->configure([](filer::nfs::Switches& s) { s.give_delegations_back = false; });
     file = mount->open("file", O_RDWR);
     auto opened = mount->run(mount->fs().open(mount->user(1000, 1000), mount->node("file"), O_RDWR));
     ASSERT_TRUE(opened);
@@ -321,7 +321,7 @@ TEST_P(NoDelegationBack, GivenBackByTheNextRestart_LocksAreStillKept) {
   begin();
   const auto when = on::request_with(OP_LOCK).nth(2);
   server->faults().add(when, filer::fault::Call{[this] {
-                         server->configure([](filer::Switches& s) { s.give_delegations_back = true; });
+                         server->configure([](filer::nfs::Switches& s) { s.give_delegations_back = true; });
                        }});
   const auto restarted = server->faults().add(when, filer::fault::Restart{});
   server->restart();

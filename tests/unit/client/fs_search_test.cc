@@ -22,7 +22,7 @@ class SearchRights : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
     server = start_filer();
-    server->configure([](filer::Switches& s) { s.shows_acls = true; });
+    server->configure([](filer::nfs::Switches& s) { s.shows_acls = true; });
     server->make_directory("/export/d", 0777);
     server->make_file("/export/d/a", "content");
     mount = std::make_unique<TestMount>(
@@ -81,7 +81,7 @@ TEST_P(SearchRights, WhomOnlyTheAclShutsOut_FindsNothing) {
 }
 
 TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
-  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  server->configure([](filer::nfs::Switches& s) { s.shows_acls = false; });
   shut_out_bob();
   walk();
   EXPECT_TRUE(eventually([&] { return asked() > 0; }));
@@ -91,7 +91,7 @@ TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
 
 // server_acls=none: the administrator says that nothing on the server has an ACL.
 TEST_P(SearchRights, WhereModesSayEverything_TheKernelKeepsWhatEverybodyMayFollow) {
-  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  server->configure([](filer::nfs::Switches& s) { s.shows_acls = false; });
   server->make_directory("/export/closed", 0750);
   server->make_file("/export/closed/a", "content");
   known.clear();
@@ -144,7 +144,7 @@ TEST_P(SearchRights, AListing_BringsTheAclAlong) {
 
 // A listing succeeds also if the server refuses the ACL.
 TEST_P(SearchRights, AListingWithoutItsAcl_IsAListing) {
-  server->configure([](filer::Switches& s) { s.refuses_acls = true; });
+  server->configure([](filer::nfs::Switches& s) { s.refuses_acls = true; });
   EXPECT_EQ(mount->list("d").size(), 1u);
   EXPECT_FALSE(lent());
 }
@@ -177,7 +177,7 @@ TEST_P(SearchRights, AnAclThatIsSetLater_TakesNamesBack) {
 }
 
 TEST_P(SearchRights, NamesThatWereNeverLent_AreNotTakenBack) {
-  server->configure([](filer::Switches& s) { s.shows_acls = false; });
+  server->configure([](filer::nfs::Switches& s) { s.shows_acls = false; });
   for (const char* name : {"b", "c", "d"}) {
     server->make_file("/export/d/" + std::string(name), "content");
     EXPECT_GT(mount->list("d").size(), 1u);

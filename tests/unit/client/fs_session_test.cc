@@ -169,10 +169,10 @@ TEST_P(SessionLoops, SessionForgottenUnderManyRequests_AnswersThemAll) {
 }
 
 TEST_P(SessionLoops, ClientIdForgotten_IsEstablishedAnew) {
-  server->with_core([](filer::Core& core) {
-    std::vector<filer::Client*> all;
-    core.clients.each_client([&](filer::Client& c) { all.push_back(&c); });
-    for (filer::Client* c : all) core.clients.destroy_client(*c);
+  server->with_core([](filer::nfs::Core& core) {
+    std::vector<filer::state::Client*> all;
+    core.clients.each_client([&](filer::state::Client& c) { all.push_back(&c); });
+    for (filer::state::Client* c : all) core.clients.destroy_client(*c);
   });
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_EQ(session().client_ids_established, 2u);
@@ -201,9 +201,10 @@ TEST_P(SessionLoops, ConnectionCutAtEachStepOfRecovery_RecoversAllTheSame) {
 TEST_P(SessionLoops, ConnectionCut_IsBoundAgainWithItsBackChannel) {
   server->drop_connections();
   EXPECT_EQ(mount->read_file("file"), "content");
-  EXPECT_TRUE(server->wait_until([&](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([&](filer::nfs::Core& core) {
     bool back = false;
-    core.clients.each_session([&](filer::Session& s) { back = back || core.back.link_of(s) != nullptr; });
+    core.clients.each_session(
+        [&](filer::state::Session& s) { back = back || core.back.link_of(s) != nullptr; });
     return back;
   }));
   EXPECT_EQ(session().sessions_created, 1u);
@@ -213,7 +214,7 @@ TEST_P(SessionLoops, ConnectionCut_IsBoundAgainWithItsBackChannel) {
 // connection association enforcement is enabled [...], then the server returns
 // NFS4ERR_CONN_NOT_BOUND_TO_SESSION."
 TEST_P(SessionLoops, ConnectionNotBound_IsBound) {
-  server->configure([](filer::Switches& s) { s.enforce_connection_binding = true; });
+  server->configure([](filer::nfs::Switches& s) { s.enforce_connection_binding = true; });
   server->drop_connections();
   EXPECT_EQ(mount->read_file("file"), "content");
   server->faults().add(on::request_with(OP_READ), Answer{OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION});
@@ -301,11 +302,11 @@ TEST_P(SessionLoops, HighSlotNamedAfterItsRetirement_IsNamedNoMore) {
   const auto high = hold(OP_CREATE, "made");  // in a higher slot
   server->faults().release(low);
   EXPECT_TRUE(held[0].get());
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{1}}};
   const auto id = server->call_back(callback);
   ASSERT_TRUE(id);
-  ASSERT_EQ(server->wait_callback(*id).state, filer::CallbackResult::State::kAnswered);
+  ASSERT_EQ(server->wait_callback(*id).state, filer::nfs::CallbackResult::State::kAnswered);
   server->faults().add(on::request_with(OP_RENAME), Answer{OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT});
   EXPECT_EQ(mount->rename("file", "renamed"), 0);
   server->faults().release(high);
@@ -322,11 +323,11 @@ TEST_P(SessionLoops, HighSlotNamedByARetry_TheRequestMayHaveBeenExecuted) {
   auto renaming =
       mount->start(mount->fs().rename(mount->user(), mount->root(), "file", mount->root(), "renamed", 0));
   ASSERT_TRUE(server->faults().wait_fired(rule));
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{1}}};
   const auto id = server->call_back(callback);
   ASSERT_TRUE(id);
-  ASSERT_EQ(server->wait_callback(*id).state, filer::CallbackResult::State::kAnswered);
+  ASSERT_EQ(server->wait_callback(*id).state, filer::nfs::CallbackResult::State::kAnswered);
   server->faults().add(on::reply_to(OP_RENAME), filer::fault::Cut{});
   server->faults().add(on::request_with(OP_RENAME), Answer{OP_SEQUENCE, NFS4ERR_BAD_HIGH_SLOT});
   server->faults().release(rule);
@@ -337,12 +338,12 @@ TEST_P(SessionLoops, HighSlotNamedByARetry_TheRequestMayHaveBeenExecuted) {
 }
 
 TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{3}}};
   const auto id = server->call_back(callback);
   ASSERT_TRUE(id);
   const auto result = server->wait_callback(*id);
-  ASSERT_EQ(result.state, filer::CallbackResult::State::kAnswered) << result.rejected;
+  ASSERT_EQ(result.state, filer::nfs::CallbackResult::State::kAnswered) << result.rejected;
   EXPECT_EQ(result.reply.status, NFS4_OK);
   EXPECT_EQ(session().slots_target, 4u);
   EXPECT_EQ(session().callbacks, 1u);
@@ -353,7 +354,7 @@ TEST_P(SessionLoops, CallbackRecallsSlots_AreGivenUp) {
 // Two credits: one for normal requests, which are all that the server delays here, and one reserved for lease
 // renewal.
 TEST(LeaseOverRdma, WhileNothingElseGetsACredit_IsRenewed) {
-  filer::Options options;
+  filer::nfs::Options options;
   options.rdma.listen = true;
   options.rdma.devices = false;
   options.lease = 2s;
@@ -372,7 +373,7 @@ TEST(LeaseOverRdma, WhileNothingElseGetsACredit_IsRenewed) {
   ASSERT_TRUE(server->faults().wait_fired(rule));
   const auto before = server->executed(OP_SEQUENCE).executed;
   EXPECT_TRUE(server->wait_until(
-      [=](filer::Core& core) { return core.journal.count(OP_SEQUENCE).executed >= before + 3; }));
+      [=](filer::nfs::Core& core) { return core.journal.count(OP_SEQUENCE).executed >= before + 3; }));
   server->faults().release(rule);
   for (auto& lookup : lookups) EXPECT_TRUE(lookup.get());
   EXPECT_EQ(mount.fs().statistics().session.sessions_created, 1u);
@@ -385,12 +386,12 @@ class StatusFlags : public SessionLoops {
   // Every SEQUENCE returns `flags` until the client has sent `op` because of it.
   void expect_leads_to(uint32_t flags, nfs_opnum4 op) {
     const auto before = server->executed(op).executed;
-    server->configure([=](filer::Switches& s) { s.extra_status_flags = flags; });
+    server->configure([=](filer::nfs::Switches& s) { s.extra_status_flags = flags; });
     EXPECT_EQ(mount->read_file("file"), "content");
-    EXPECT_TRUE(server->wait_until([=](filer::Core& core) {
+    EXPECT_TRUE(server->wait_until([=](filer::nfs::Core& core) {
       return core.journal.count(op).executed > before;
     })) << op_name(op);
-    server->configure([](filer::Switches& s) { s.extra_status_flags = 0; });
+    server->configure([](filer::nfs::Switches& s) { s.extra_status_flags = 0; });
     EXPECT_EQ(mount->read_file("file"), "content");
   }
 };
@@ -410,9 +411,9 @@ TEST_P(StatusFlags, CallbackPathThatStaysDown_GetsANewSession_AndThenNoDelegatio
   mount = std::make_unique<TestMount>(
       *server, TestMount::Settings{.loops = GetParam(),
                                    .options = [](client::ClientOptions& o) { o.flags_pause = 5ms; }});
-  server->configure([](filer::Switches& s) {
+  server->configure([](filer::nfs::Switches& s) {
     s.extra_status_flags = SEQ4_STATUS_CB_PATH_DOWN;
-    s.delegations = filer::Delegations::kReadOrWrite;
+    s.delegations = filer::nfs::Delegations::kReadOrWrite;
   });
   const TimePoint end = Clock::now() + std::chrono::seconds(30);
   for (int n = 0; session().back_channel && Clock::now() < end; ++n)
@@ -434,12 +435,12 @@ TEST_P(StatusFlags, FlagsThatStay_AreActedOnMoreAndMoreSlowly) {
       *server, TestMount::Settings{.loops = GetParam(),
                                    .options = [](client::ClientOptions& o) { o.flags_pause = 20ms; }});
   LogLines lines;
-  server->configure([](filer::Switches& s) { s.extra_status_flags = SEQ4_STATUS_BACKCHANNEL_FAULT; });
+  server->configure([](filer::nfs::Switches& s) { s.extra_status_flags = SEQ4_STATUS_BACKCHANNEL_FAULT; });
   const TimePoint end = Clock::now() + 1500ms;
   for (int n = 0; Clock::now() < end; ++n) mount->stat("absent " + std::to_string(n));
   EXPECT_LE(session().sessions_created, 16u);
   EXPECT_EQ(lines.about("SEQUENCE status flags"), 1) << lines.text();
-  server->configure([](filer::Switches& s) { s.extra_status_flags = 0; });
+  server->configure([](filer::nfs::Switches& s) { s.extra_status_flags = 0; });
   EXPECT_EQ(mount->read_file("file"), "content");
 }
 
@@ -465,7 +466,7 @@ TEST_P(StatusFlags, AdminRevoked_IsLookedFor) {
 
 TEST_P(StatusFlags, RecallableRevoked_IsLookedForAmongDelegations) {
   const auto plain = mount->open("file");
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   server->make_file("/export/delegated", "content", 0666);
   const auto file = mount->open("delegated");
   ASSERT_EQ(mount->fs().statistics().delegations.held_read, 1u);
@@ -478,7 +479,8 @@ TEST_P(StatusFlags, RecallableRevoked_IsLookedForAmongDelegations) {
 TEST_P(StatusFlags, ReclaimNeededWithoutEnd_IsReclaimedOnceAndThenWorkedWith) {
   const auto file = mount->open("file");
   expect_leads_to(SEQ4_STATUS_RESTART_RECLAIM_NEEDED, OP_RECLAIM_COMPLETE);
-  server->configure([](filer::Switches& s) { s.extra_status_flags = SEQ4_STATUS_RESTART_RECLAIM_NEEDED; });
+  server->configure(
+      [](filer::nfs::Switches& s) { s.extra_status_flags = SEQ4_STATUS_RESTART_RECLAIM_NEEDED; });
   const auto reclaimed = server->executed(OP_RECLAIM_COMPLETE).executed;
   for (int n = 0; n < 20; ++n) EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_LE(server->executed(OP_RECLAIM_COMPLETE).executed, reclaimed + 1);
@@ -487,7 +489,7 @@ TEST_P(StatusFlags, ReclaimNeededWithoutEnd_IsReclaimedOnceAndThenWorkedWith) {
 
 TEST_P(StatusFlags, WhatConcernsOthers_IsLeftAlone) {
   const auto sessions = session().sessions_created;
-  server->configure([](filer::Switches& s) {
+  server->configure([](filer::nfs::Switches& s) {
     s.extra_status_flags = SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING | SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED |
                            SEQ4_STATUS_LEASE_MOVED | SEQ4_STATUS_DEVID_CHANGED | SEQ4_STATUS_DEVID_DELETED |
                            0x80000000U;
@@ -504,13 +506,13 @@ INSTANTIATE_TEST_SUITE_P(Loops, StatusFlags, testing::Values(1u, 4u));
 
 class MountedBackChannel : public testing::Test {
  protected:
-  filer::CallbackResult call(filer::Callback callback) {
+  filer::nfs::CallbackResult call(filer::nfs::Callback callback) {
     const auto id = server->call_back(std::move(callback));
     EXPECT_TRUE(id);
     return server->wait_callback(*id);
   }
-  filer::CallbackResult call(nfs_cb_argop4 op) {
-    filer::Callback callback;
+  filer::nfs::CallbackResult call(nfs_cb_argop4 op) {
+    filer::nfs::Callback callback;
     callback.ops = {std::move(op)};
     return call(std::move(callback));
   }
@@ -527,14 +529,14 @@ class WithoutDelegations : public MountedBackChannel {
 TEST_F(MountedBackChannel, Calls_AreAnsweredInOrder) {
   for (int n = 0; n < 20; ++n) {
     const auto result = call({CB_RECALL_ANY4args{0, bitmap4::of({RCA4_TYPE_MASK_RDATA_DLG})}});
-    ASSERT_EQ(result.state, filer::CallbackResult::State::kAnswered);
+    ASSERT_EQ(result.state, filer::nfs::CallbackResult::State::kAnswered);
     EXPECT_EQ(result.reply.status, NFS4_OK);
   }
   EXPECT_EQ(mount.fs().statistics().session.callbacks, 20u);
 }
 
 TEST_F(MountedBackChannel, AnotherProgramOrVersion_IsRefusedByRpc) {
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.program = 100003;
   EXPECT_NE(call(callback).rejected, "");
   callback = {};
@@ -543,7 +545,7 @@ TEST_F(MountedBackChannel, AnotherProgramOrVersion_IsRefusedByRpc) {
 }
 
 TEST_F(MountedBackChannel, WithoutASequence_IsRefused) {
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{0}}};
   callback.without_sequence = true;
   EXPECT_EQ(call(callback).reply.status, NFS4ERR_OP_NOT_IN_SESSION);
@@ -551,7 +553,7 @@ TEST_F(MountedBackChannel, WithoutASequence_IsRefused) {
 
 TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
   const auto compounds = mount.fs().statistics().session.callbacks;
-  filer::Callback callback;
+  filer::nfs::Callback callback;
   callback.ops = {{CB_RECALL_SLOT4args{5}}};
   // The connection is lost right after the callback was sent on it. Whether the client got it or not, it is
   // answered exactly once.
@@ -559,7 +561,7 @@ TEST_F(MountedBackChannel, ReplyLostWithTheConnection_IsSentAgainFromTheCache) {
   server->drop_connections();
   EXPECT_EQ(mount.mkdir("d"), 0);
   const auto result = server->wait_callback(*id);
-  EXPECT_EQ(result.state, filer::CallbackResult::State::kAnswered);
+  EXPECT_EQ(result.state, filer::nfs::CallbackResult::State::kAnswered);
   EXPECT_EQ(result.reply.status, NFS4_OK);
   EXPECT_GE(mount.fs().statistics().session.callbacks, compounds + 1);
 }
@@ -592,24 +594,24 @@ TEST_F(WithoutDelegations, DelegationNobodyAskedFor_GoesBackAtOnce) {
   const auto returning = server->faults().add(on::request_with(OP_DELEGRETURN), filer::fault::Stall{});
   EXPECT_EQ(plain.read_file("file"), "content");
   ASSERT_TRUE(server->faults().wait_fired(returning));
-  filer::Callback recall;
+  filer::nfs::Callback recall;
   recall.ops = {{CB_RECALL4args{stateid, false, fh}}};
   const auto id = server->call_back(recall, server->clients().at(1).id);
   ASSERT_TRUE(id);
   EXPECT_EQ(server->wait_callback(*id).reply.status, NFS4_OK);
   server->faults().release(returning);
-  EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.journal.count(OP_DELEGRETURN).executed == 1; }));
+  EXPECT_TRUE(server->wait_until(
+      [](filer::nfs::Core& core) { return core.journal.count(OP_DELEGRETURN).executed == 1; }));
 }
 
 TEST_F(WithoutDelegations, ServerThatGrantsWhatIsWanted_IsAskedForNoDelegation) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   server->make_file("/export/read", "content");
   server->make_file("/export/written", "content");
   const std::vector<client::OpenFileRef> files = {plain.open("read"), plain.open("written", O_RDWR),
                                                   plain.create("new")};
   for (const filer::ClientFacts& c : server->clients()) EXPECT_EQ(c.delegations, 0u) << "none is held";
-  server->with_core([](filer::Core& core) {
+  server->with_core([](filer::nfs::Core& core) {
     EXPECT_EQ(core.journal.count(OP_DELEGRETURN).executed, 0u) << "nor was one given back";
   });
   for (const auto& file : files) EXPECT_EQ(plain.close(file), 0);
@@ -618,7 +620,7 @@ TEST_F(WithoutDelegations, ServerThatGrantsWhatIsWanted_IsAskedForNoDelegation) 
 TEST_F(MountedBackChannel, Garbage_IsAnsweredAndCostsNothingElse) {
   server->make_file("/export/file", "content");
   for (size_t cut = 1; cut < 120; cut += 3) {
-    filer::Callback callback;
+    filer::nfs::Callback callback;
     callback.ops = {{CB_RECALL4args{}}};
     callback.edit = [cut](ByteVector& message) {
       message.erase(message.end() - static_cast<ptrdiff_t>(std::min(message.size(), cut)), message.end());

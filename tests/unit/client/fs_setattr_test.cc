@@ -7,8 +7,8 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace nfs4;  // NOLINT: operations
-using filer::StateKind;
 using filer::fault::Answer;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 constexpr int64_t kTime = 1'000'000'000;
@@ -132,7 +132,7 @@ TEST_P(SetattrLoops, AnotherUsersData_GoesByItself) {
 // Section 18.32.3: "The server may write fewer bytes than requested by the client." The time is set again
 // after the rest was written.
 TEST_P(SetattrLoops, ServerThatWritesLess_IsGivenTheRestBeforeTheTimeCounts) {
-  server->configure([](filer::Switches& s) { s.short_write_bytes = 10'000; });
+  server->configure([](filer::nfs::Switches& s) { s.short_write_bytes = 10'000; });
   const std::string text(45'000, 's');
   const auto file = written(text);
   ASSERT_TRUE(setattr(file, time()));
@@ -144,7 +144,7 @@ TEST_P(SetattrLoops, ServerThatWritesLess_IsGivenTheRestBeforeTheTimeCounts) {
 
 // The data may be written again after a restart; the time must be set after that.
 TEST_P(SetattrLoops, ServerThatSyncsLess_CommitsBeforeTheTimeCounts) {
-  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  server->configure([](filer::nfs::Switches& s) { s.writes_are_unstable = true; });
   const auto file = written("text");
   ASSERT_TRUE(setattr(file, time()));
   EXPECT_EQ(mount.requests("COMMIT"), 1u);
@@ -236,7 +236,7 @@ TEST_P(SetattrLoops, WriteOfTheSameBytesMeanwhile_ComesLater) {
 
 // Section 10.4.4: the data is written before the delegation is returned.
 TEST_P(SetattrLoops, RecallMeanwhile_WaitsForTheData) {
-  server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+  server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   const auto file = written("text");
   ASSERT_EQ(mount.fs().statistics().delegations.held_write, 1u);
   const auto rule = server->faults().add(on::request_with(OP_SETATTR), filer::fault::Stall{});
@@ -244,8 +244,8 @@ TEST_P(SetattrLoops, RecallMeanwhile_WaitsForTheData) {
   ASSERT_TRUE(server->faults().wait_fired(rule));
   TestMount other(*server);
   auto reading = std::async(std::launch::async, [&] { return other.read_file("file"); });
-  EXPECT_TRUE(
-      server->wait_until([&](filer::Core&) { return mount.fs().statistics().delegations.recalled != 0; }));
+  EXPECT_TRUE(server->wait_until(
+      [&](filer::nfs::Core&) { return mount.fs().statistics().delegations.recalled != 0; }));
   EXPECT_EQ(server->executed(OP_DELEGRETURN).executed, 0u);
   server->faults().release(rule);
   EXPECT_TRUE(setting.get());

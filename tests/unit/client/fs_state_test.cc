@@ -13,8 +13,8 @@ namespace {
 
 using namespace nfs4;  // NOLINT: operations
 using client::LockType;
-using filer::StateKind;
 using filer::fault::Answer;
+using filer::state::StateKind;
 namespace on = filer::on;
 
 class StateLoops : public testing::TestWithParam<unsigned> {
@@ -359,9 +359,9 @@ TEST_P(StateRefused, RevokedByAnAdministrator_IsOpenedAnewAndFreed) {
   EXPECT_EQ(mount->write(file, 0, "C"), 0);
   EXPECT_EQ(mount->close(file), 0);
   // "Once the client has freed all of the revoked stateids", the server may clear the flag.
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
     unsigned revoked = 0;
-    core.states.each([&](const filer::State& s) { revoked += !s.live(); });
+    core.states.each([&](const filer::state::State& s) { revoked += !s.live(); });
     return revoked == 0;
   }));
   EXPECT_EQ(server->read_file("/export/file"), "Content");
@@ -376,7 +376,7 @@ TEST_P(StateRefused, LockRevokedByAnAdministrator_IsEioUnderItOnly) {
   // The flag comes with the next request of any process, and the client checks what was revoked.
   EXPECT_EQ(mount->read_file("file"), "content");
   EXPECT_TRUE(server->wait_until(
-      [](filer::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded >= 1; }));
+      [](filer::nfs::Core& core) { return core.journal.count(OP_FREE_STATEID).succeeded >= 1; }));
   EXPECT_EQ(errno_of(mount->read(holder)), EIO);
   EXPECT_EQ(mount->read(bystander).value_or("error"), "content");
   EXPECT_EQ(mount->lock(holder, LockType::kUnlock, 0, UINT64_MAX, kProcess), 0);
@@ -480,9 +480,9 @@ TEST_P(StateRefused, LeaseExpiredAndStateRevoked_IsOpenedAnewAndLocksAreLost) {
   ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
   server->expire_lease(client_id());
   EXPECT_EQ(mount->read(plain).value_or("error"), "content");
-  EXPECT_TRUE(server->wait_until([](filer::Core& core) {
+  EXPECT_TRUE(server->wait_until([](filer::nfs::Core& core) {
     unsigned revoked = 0;
-    core.states.each([&](const filer::State& s) { revoked += !s.live(); });
+    core.states.each([&](const filer::state::State& s) { revoked += !s.live(); });
     return revoked == 0;
   }));
   EXPECT_EQ(errno_of(mount->read(locked)), EIO);
@@ -494,7 +494,7 @@ TEST_P(StateRefused, LeaseExpiredAndStateRevoked_IsOpenedAnewAndLocksAreLost) {
 }
 
 TEST_P(StateRefused, LeaseExpiredAndClientForgotten_IsEstablishedAnew) {
-  server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kForgetClient; });
+  server->configure([](filer::nfs::Switches& s) { s.expiry = filer::nfs::Expiry::kForgetClient; });
   const auto plain = mount->open("file", O_RDWR);
   const auto locked = mount->create("locked", O_RDWR);
   ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
@@ -508,7 +508,7 @@ TEST_P(StateRefused, LeaseExpiredAndClientForgotten_IsEstablishedAnew) {
 }
 
 TEST_P(StateRefused, CourteousServer_KeepsWhatNobodyElseWants) {
-  server->configure([](filer::Switches& s) { s.expiry = filer::Expiry::kCourtesy; });
+  server->configure([](filer::nfs::Switches& s) { s.expiry = filer::nfs::Expiry::kCourtesy; });
   const auto locked = mount->open("file", O_RDWR);
   ASSERT_EQ(mount->lock(locked, LockType::kWrite, 0, 9), 0);
   server->expire_lease(client_id());

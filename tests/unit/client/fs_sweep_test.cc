@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeps: one READDIR for many files (client/cache/sweeps.h), for their attributes, or for their names, too.
-// Here attributes do not expire by the clock: a rename of the file, or the removal of another of its names,
-// expires them.
+// Sweeps: one READDIR for many files (client/core/names/sweeps.h), for their attributes, or for their names,
+// too. Here attributes do not expire by the clock: a rename of the file, or the removal of another of its
+// names, expires them.
 #include "tests/unit/client/support/test_mount.h"
 #include "tests/unit/transport/support/eventually.h"
 

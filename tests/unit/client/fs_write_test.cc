@@ -131,7 +131,7 @@ TEST_P(WriteLoops, SynchronousWrite_IsStableWhenItReturns) {
 // metadata to stable storage before returning results." If the server says that it did not, the client sends
 // COMMIT.
 TEST_P(WriteLoops, ServerThatSyncsLessThanItWasAsked_IsToldToCommit) {
-  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  server->configure([](filer::nfs::Switches& s) { s.writes_are_unstable = true; });
   const auto file = mount.create("synchronous", O_RDWR | O_SYNC);
   ASSERT_EQ(mount.write(file, 0, "text"), 0);
   EXPECT_FALSE(server->stat("/export/synchronous")->unstable);
@@ -144,12 +144,12 @@ TEST_P(WriteLoops, ServerThatSyncsLessThanItWasAsked_IsToldToCommit) {
 // The same server loses unstable data in a restart. Data that is written again is not stable either, until a
 // COMMIT succeeds.
 TEST_P(WriteLoops, ServerThatSyncsLessAndRestarts_LosesNothing) {
-  server->configure([](filer::Switches& s) { s.writes_are_unstable = true; });
+  server->configure([](filer::nfs::Switches& s) { s.writes_are_unstable = true; });
   const auto file = mount.create("file");
   const std::string text(300'000, 'x');
   ASSERT_EQ(mount.write(file, 0, text), 0);
   EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded >= 1; }));
+      server->wait_until([](filer::nfs::Core& core) { return core.journal.count(OP_WRITE).succeeded >= 1; }));
   server->restart();
   EXPECT_EQ(mount.fsync(file), 0);
   EXPECT_FALSE(server->stat("/export/file")->unstable);
@@ -158,7 +158,7 @@ TEST_P(WriteLoops, ServerThatSyncsLessAndRestarts_LosesNothing) {
 }
 
 TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
-  server->configure([](filer::Switches& s) { s.short_write_bytes = 10'000; });
+  server->configure([](filer::nfs::Switches& s) { s.short_write_bytes = 10'000; });
   std::string text(95'000, '\0');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 97 % 26);
   EXPECT_EQ(mount.write_file("file", text), 0);
@@ -167,13 +167,13 @@ TEST_P(WriteLoops, ServerThatWritesLess_IsGivenTheRest) {
 
 // Otherwise the data would be written again for ever, and fsync and close would wait.
 TEST_P(WriteLoops, ServerThatWritesLessUnderAnotherVerifierEachTime_EndsWithEioOnce) {
-  server->configure([](filer::Switches& s) {
+  server->configure([](filer::nfs::Switches& s) {
     s.short_write_bytes = 10'000;
     s.writes_are_unstable = true;
   });
   uint64_t turn = 0;
   const auto another = [&] {
-    server->with_core([&](filer::Core& c) { c.write_verifier = verifier4::of(++turn); });
+    server->with_core([&](filer::nfs::Core& c) { c.write_verifier = verifier4::of(++turn); });
   };
   const auto rule = server->faults().add(on::request_with(OP_WRITE).always(), fault::Call{another});
   const auto file = mount.create("file");
@@ -191,7 +191,7 @@ TEST_P(WriteLoops, ServerThatReadsLess_IsAskedForTheRest) {
   std::string text(95'000, '\0');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i / 97 % 26);
   server->make_file("/export/file", text);
-  server->configure([](filer::Switches& s) { s.short_read_bytes = 10'000; });
+  server->configure([](filer::nfs::Switches& s) { s.short_read_bytes = 10'000; });
   const auto file = mount.open("file");
   EXPECT_EQ(mount.read(file, 0, 100'000).value_or("error"), text);
   EXPECT_EQ(mount.read(file, 94'990, 100'000).value_or("error"), text.substr(94'990));
@@ -220,7 +220,7 @@ TEST_P(WriteLoops, OffsetBeyondTheLargestFile_IsTooBig) {
 // that must fail later is refused at once.
 TEST_P(WriteLoops, OffsetBeyondTheFileSystemsLargestFile_IsTooBig) {
   constexpr uint64_t kMost = uint64_t{1} << 44;
-  server->with_core([](filer::Core& core) { core.tree.walk("/export")->fs->max_file_bytes = kMost; });
+  server->with_core([](filer::nfs::Core& core) { core.tree.walk("/export")->fs->max_file_bytes = kMost; });
   TestMount told(*server);  // it fetches the limits when it mounts
   const auto file = told.create("file");
   EXPECT_EQ(told.write(file, kMost - 1, "xx"), EFBIG);
@@ -483,7 +483,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_IsUnderWayAtOnceAndCommittedO
   const auto stalled = server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
   auto write = small.start(small.write_task(file, 0, text));
   EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded == 4; }));
+      server->wait_until([](filer::nfs::Core& core) { return core.journal.count(OP_WRITE).succeeded == 4; }));
   EXPECT_TRUE(server->stat("/export/file")->unstable);
   server->faults().release(stalled);
   EXPECT_EQ(errno_of(write.get()), 0);
@@ -520,7 +520,7 @@ TEST_P(WriteLoops, SynchronousWriteLongerThanWsize_OfWhichOnlyTheFirstPartCameAf
   server->faults().add(on::request_with(OP_WRITE), fault::Stall{});
   auto write = small.start(small.write_task(file, 0, text));
   EXPECT_TRUE(
-      server->wait_until([](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded == 3; }));
+      server->wait_until([](filer::nfs::Core& core) { return core.journal.count(OP_WRITE).succeeded == 3; }));
   server->restart();
   EXPECT_EQ(errno_of(write.get()), 0);
   EXPECT_EQ(server->read_file("/export/file"), text);
@@ -551,7 +551,7 @@ TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
   for (size_t i = 0; i < kPieces; ++i)
     writes.push_back(small.start(small.write_task(file, i * piece.size(), piece)));
   EXPECT_TRUE(server->wait_until(
-      [](filer::Core& core) { return core.journal.count(OP_WRITE).succeeded == kPieces - 1; }));
+      [](filer::nfs::Core& core) { return core.journal.count(OP_WRITE).succeeded == kPieces - 1; }));
   const TimePoint soon = Clock::now() + std::chrono::seconds(20);
   const auto numbers = [&] { return small.fs().statistics().cache; };
   while (numbers().uncommitted_bytes < (kPieces - 1) * piece.size() && Clock::now() < soon)
@@ -704,7 +704,7 @@ TEST_P(WriteLoops, WhatNobodyTouchesAnyMore_IsCommitted) {
     // Less than the amount that starts a COMMIT.
     for (uint64_t at = 0; at < (20u << 20); at += piece.size()) ASSERT_EQ(slow.write(file, at, piece), 0);
     if (little) available = 0;
-    EXPECT_TRUE(server->wait_until([&](filer::Core& core) {
+    EXPECT_TRUE(server->wait_until([&](filer::nfs::Core& core) {
       return core.journal.count(OP_COMMIT).executed > 0;
     })) << (little ? "for want of memory" : "in time")
         << ", of " << slow.fs().statistics().cache.uncommitted_bytes << " bytes";
@@ -733,7 +733,7 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_ArrivesWhole) {
 class WriteOverRdma : public testing::TestWithParam<rdma::Versions> {
  protected:
   std::unique_ptr<filer::Server> server = [] {
-    filer::Options options;
+    filer::nfs::Options options;
     options.rdma.listen = true;
     options.rdma.devices = false;
     options.manual_clock = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HandleIndex compared with a map, with hashes that collide.
-#include "client/cache/handle_index.h"
+#include "client/core/nodes/handle_index.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "client/nfs4/node.h"
+#include "client/nfs4/state/node.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -21,7 +21,7 @@ class HandleIndexTest : public testing::Test {
     const NodeRef& made = nodes.emplace_back(table.get(nfs4::nfs_fh4(as_const_bytes(std::to_string(n))), 0));
     return cached_node(made);
   }
-  NodeTable table;
+  nfs4::NodeTable table;
   std::vector<NodeRef> nodes;
 };
 
@@ -54,7 +54,7 @@ TEST_F(HandleIndexTest, AMillionThatWent_LeaveNoMemory) {
 // Few hashes, near the end of the places, so that searches wrap around, and a removal leaves displaced
 // entries behind it.
 RC_GTEST_PROP(HandleIndexProperty, WhatIsFound_IsWhatWasPutIn, ()) {
-  NodeTable table;
+  nfs4::NodeTable table;
   std::vector<NodeRef> nodes;
   for (unsigned n = 0; n < 40; ++n)
     nodes.push_back(table.get(nfs4::nfs_fh4(as_const_bytes(std::to_string(n))), 0));

@@ -9,8 +9,8 @@
 namespace nfsrdma::test {
 namespace {
 
-using client::IdMap;
 using client::IdMapping;
+using client::nfs4::IdMap;
 
 // Declare the loop before the IdMap, as in a mount: the IdMap's thread resumes callers on their loop.
 uint32_t resolve(LoopThread& loop, IdMap& map, const std::string& name) {
@@ -32,14 +32,14 @@ TEST(IdMap, WhatIsNoNumber_IsNobody) {
   IdMap map(IdMapping::kNumeric);
   for (const char* name : {"", "root", "root@example.net", "12x", "x12", " 12", "12 ", "-1", "+1",
                            "4294967295", "4294967296", "99999999999999999999", "0x10", "1.0"}) {
-    EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody) << name;
-    EXPECT_EQ(resolve(loop, map, name), IdMap::kNobody) << name;
+    EXPECT_EQ(map.known(IdMap::Kind::kUser, name), client::kNobody) << name;
+    EXPECT_EQ(resolve(loop, map, name), client::kNobody) << name;
   }
 }
 
 TEST(IdMap, NumberWithANul_IsNobody) {
   IdMap map(IdMapping::kNumeric);
-  EXPECT_EQ(map.known(IdMap::Kind::kUser, std::string("12\0", 3)), IdMap::kNobody);
+  EXPECT_EQ(map.known(IdMap::Kind::kUser, std::string("12\0", 3)), client::kNobody);
 }
 
 TEST(IdMap, Numeric_SendsNumbers) {
@@ -53,7 +53,7 @@ TEST(IdMap, Numeric_SendsNumbers) {
 TEST(IdMap, NfsidmapAndNobodyKnows_IsNobodyAndANumber) {
   LoopThread loop;
   IdMap map(IdMapping::kNfsidmap);
-  EXPECT_EQ(resolve(loop, map, "no-such-user-4711@no.such.domain.invalid"), IdMap::kNobody);
+  EXPECT_EQ(resolve(loop, map, "no-such-user-4711@no.such.domain.invalid"), client::kNobody);
   EXPECT_EQ(resolve(loop, map, "1000"), 1000u);
   EXPECT_EQ(run_on(*loop, map.name_of(IdMap::Kind::kUser, 3999999999u)), "3999999999");
 }
@@ -62,8 +62,8 @@ TEST(IdMap, AnswerOfTheLibrary_IsKnownAfterwards) {
   LoopThread loop;
   IdMap map(IdMapping::kNfsidmap);
   const std::string name = "no-such-user-4712@no.such.domain.invalid";
-  EXPECT_EQ(resolve(loop, map, name), IdMap::kNobody);
-  EXPECT_EQ(map.known(IdMap::Kind::kUser, name), IdMap::kNobody);
+  EXPECT_EQ(resolve(loop, map, name), client::kNobody);
+  EXPECT_EQ(map.known(IdMap::Kind::kUser, name), client::kNobody);
 }
 
 }  // namespace

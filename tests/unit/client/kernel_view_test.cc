@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KernelState: what the kernel may have cached after each reply; for a directory's listing, every order in
 // which two readers of two versions begin and end it.
-#include "client/cache/kernel_view.h"
+#include "client/core/nodes/kernel_view.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -2,7 +2,7 @@
 // A mount's limits from the server's (RFC 8881 sections 5.8.2.18, 5.8.2.20, 5.8.2.21).
 #include <gtest/gtest.h>
 
-#include "client/cache/caching_filesystem.h"
+#include "client/core/io_limits.h"
 
 namespace nfsrdma::client {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deadlocks of waiting lock-owners (fcntl(2): EDEADLK).
-#include "client/nfs4/lock_waits.h"
+#include "client/nfs4/state/lock_waits.h"
 
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <string>
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 struct LockWaitsTest : testing::Test {
@@ -126,4 +126,4 @@ TEST_F(LockWaitsTest, ALongChain_IsFollowedToItsEnd) {
 }
 
 }  // namespace
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

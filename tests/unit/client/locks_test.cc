@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The record of byte-range locks: POSIX rules, compared with a record of single bytes.
-#include "client/nfs4/locks.h"
+#include "client/nfs4/state/locks.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -11,8 +11,8 @@
 namespace nfsrdma::test {
 namespace {
 
-using client::LockRange;
 using client::LockType;
+using client::nfs4::LockRange;
 
 // The bytes that the property checks: both ends of the file, where overflow is possible.
 constexpr size_t kPoints = 48;
@@ -44,14 +44,14 @@ TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
   const bool ok = rc::check([] {
     std::vector<LockRange> held;
     for (const LockRange& step : *rc::gen::container<std::vector<LockRange>>(any_range()))
-      client::record_lock(held, step);
+      client::nfs4::record_lock(held, step);
     LockRange taken = *any_range();
     if (taken.type == LockType::kUnlock) taken.type = LockType::kWrite;
     std::vector<LockRange> ranges = held;
-    client::record_lock(ranges, taken);
-    for (const LockRange& step : client::way_back(held, taken)) {
+    client::nfs4::record_lock(ranges, taken);
+    for (const LockRange& step : client::nfs4::way_back(held, taken)) {
       RC_ASSERT(taken.start <= step.start && step.start <= step.end && step.end <= taken.end);
-      client::record_lock(ranges, step);
+      client::nfs4::record_lock(ranges, step);
     }
     for (size_t i = 0; i < kPoints; ++i) RC_ASSERT(type_at(ranges, point(i)) == type_at(held, point(i)));
   });
@@ -64,9 +64,9 @@ TEST(NotHeld, IsWhatTheOtherHasNotInAnyWay) {
     std::vector<LockRange> ranges, held;
     for (auto* book : {&ranges, &held}) {
       for (const LockRange& r : *rc::gen::container<std::vector<LockRange>>(any_range()))
-        client::record_lock(*book, r);
+        client::nfs4::record_lock(*book, r);
     }
-    const auto gone = client::not_held(ranges, held);
+    const auto gone = client::nfs4::not_held(ranges, held);
     for (size_t i = 0; i < kPoints; ++i) {
       const bool expected =
           type_at(ranges, point(i)) != LockType::kUnlock && type_at(held, point(i)) == LockType::kUnlock;
@@ -85,7 +85,7 @@ TEST(RecordLock, AnySequence_EqualsAMapOfBytes) {
     ByteMap bytes{};
     bytes.fill(LockType::kUnlock);
     for (const LockRange& step : steps) {
-      client::record_lock(ranges, step);
+      client::nfs4::record_lock(ranges, step);
       for (size_t i = 0; i < kPoints; ++i) {
         if (step.start <= point(i) && point(i) <= step.end) bytes[i] = step.type;
       }
@@ -105,8 +105,8 @@ TEST(RecordLock, AnySequence_EqualsAMapOfBytes) {
 
 TEST(RecordLock, UnlockInTheMiddle_SplitsTheRange) {
   std::vector<LockRange> ranges;
-  client::record_lock(ranges, {0, UINT64_MAX, LockType::kWrite});
-  client::record_lock(ranges, {100, 199, LockType::kUnlock});
+  client::nfs4::record_lock(ranges, {0, UINT64_MAX, LockType::kWrite});
+  client::nfs4::record_lock(ranges, {100, 199, LockType::kUnlock});
   ASSERT_EQ(ranges.size(), 2u);
   EXPECT_EQ(ranges[0].end, 99u);
   EXPECT_EQ(ranges[1].start, 200u);
@@ -115,9 +115,9 @@ TEST(RecordLock, UnlockInTheMiddle_SplitsTheRange) {
 
 TEST(RecordLock, NeighbourOfTheSameType_Merges) {
   std::vector<LockRange> ranges;
-  client::record_lock(ranges, {0, 9, LockType::kRead});
-  client::record_lock(ranges, {20, 29, LockType::kRead});
-  client::record_lock(ranges, {10, 19, LockType::kRead});
+  client::nfs4::record_lock(ranges, {0, 9, LockType::kRead});
+  client::nfs4::record_lock(ranges, {20, 29, LockType::kRead});
+  client::nfs4::record_lock(ranges, {10, 19, LockType::kRead});
   ASSERT_EQ(ranges.size(), 1u);
   EXPECT_EQ(ranges[0].start, 0u);
   EXPECT_EQ(ranges[0].end, 29u);
@@ -126,30 +126,30 @@ TEST(RecordLock, NeighbourOfTheSameType_Merges) {
 // RFC 8881 section 18.10.3: "A length with all bits set to one (1) [...] specifies a lock to the end of the
 // file."
 TEST(LockLength, ToTheEnd_IsAllOnes) {
-  EXPECT_EQ(client::lock_length(0, UINT64_MAX), nfs4::NFS4_UINT64_MAX);
-  EXPECT_EQ(client::lock_length(4711, UINT64_MAX), nfs4::NFS4_UINT64_MAX);
-  EXPECT_EQ(client::lock_length(5, 5), 1u);
-  EXPECT_EQ(client::lock_length(0, UINT64_MAX - 1), UINT64_MAX)
+  EXPECT_EQ(client::nfs4::lock_length(0, UINT64_MAX), nfs4::NFS4_UINT64_MAX);
+  EXPECT_EQ(client::nfs4::lock_length(4711, UINT64_MAX), nfs4::NFS4_UINT64_MAX);
+  EXPECT_EQ(client::nfs4::lock_length(5, 5), 1u);
+  EXPECT_EQ(client::nfs4::lock_length(0, UINT64_MAX - 1), UINT64_MAX)
       << "every byte but the last cannot be said otherwise";
 }
 
 TEST(LockEnd, OfWhatAServerMaySay_StaysInRange) {
-  EXPECT_EQ(client::lock_end(0, nfs4::NFS4_UINT64_MAX), UINT64_MAX);
-  EXPECT_EQ(client::lock_end(10, 5), 14u);
-  EXPECT_EQ(client::lock_end(UINT64_MAX - 3, 4), UINT64_MAX);
-  EXPECT_EQ(client::lock_end(UINT64_MAX - 3, 400), UINT64_MAX) << "past the end: hostile";
-  EXPECT_EQ(client::lock_end(10, 0), UINT64_MAX) << "nfs-ganesha 4.3: to the end of the file";
+  EXPECT_EQ(client::nfs4::lock_end(0, nfs4::NFS4_UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(client::nfs4::lock_end(10, 5), 14u);
+  EXPECT_EQ(client::nfs4::lock_end(UINT64_MAX - 3, 4), UINT64_MAX);
+  EXPECT_EQ(client::nfs4::lock_end(UINT64_MAX - 3, 400), UINT64_MAX) << "past the end: hostile";
+  EXPECT_EQ(client::nfs4::lock_end(10, 0), UINT64_MAX) << "nfs-ganesha 4.3: to the end of the file";
 }
 
 TEST(LockEnd, OfALength_IsTheEndItWasMadeFrom) {
   EXPECT_TRUE(rc::check([](uint64_t a, uint64_t b) {
     const auto [start, end] = std::minmax(a, b);
-    RC_ASSERT(client::lock_end(start, client::lock_length(start, end)) == end);
+    RC_ASSERT(client::nfs4::lock_end(start, client::nfs4::lock_length(start, end)) == end);
   }));
 }
 
-client::OpenState open_state() {
-  client::OpenState open;
+client::nfs4::OpenState open_state() {
+  client::nfs4::OpenState open;
   open.stateid.other.fill(std::byte{1});
   open.stateid.seqid = 4;
   return open;
@@ -157,13 +157,13 @@ client::OpenState open_state() {
 
 // Section 18.10.3: new_lock_owner is for the first lock of a lock-owner, made from the open stateid.
 TEST(LockArgs, FirstLockOfAnOwner_IsMadeFromTheOpen) {
-  const client::OpenState open = open_state();
-  client::LockState owner;
-  owner.owner = client::posix_owner(0xabc);
-  const nfs4::LOCK4args args = client::lock_args(77, open, owner, {10, 19, LockType::kWrite}, false);
+  const client::nfs4::OpenState open = open_state();
+  client::nfs4::LockState owner;
+  owner.owner = client::nfs4::posix_owner(0xabc);
+  const nfs4::LOCK4args args = client::nfs4::lock_args(77, open, owner, {10, 19, LockType::kWrite}, false);
   EXPECT_TRUE(args.locker.new_lock_owner);
   EXPECT_EQ(args.locker.stateid, open.stateid);
-  EXPECT_EQ(args.locker.lock_owner.owner, client::posix_owner(0xabc));
+  EXPECT_EQ(args.locker.lock_owner.owner, client::nfs4::posix_owner(0xabc));
   EXPECT_EQ(args.locker.lock_owner.clientid, 77u);
   EXPECT_EQ(args.locktype, nfs4::WRITE_LT);
   EXPECT_EQ(args.offset, 10u);
@@ -172,12 +172,12 @@ TEST(LockArgs, FirstLockOfAnOwner_IsMadeFromTheOpen) {
 }
 
 TEST(LockArgs, LaterLocks_AreMadeFromTheLockStateid) {
-  client::LockState owner;
+  client::nfs4::LockState owner;
   owner.established = true;
   owner.stateid.other.fill(std::byte{2});
   owner.stateid.seqid = 9;
   const nfs4::LOCK4args args =
-      client::lock_args(77, open_state(), owner, {0, UINT64_MAX, LockType::kRead}, false);
+      client::nfs4::lock_args(77, open_state(), owner, {0, UINT64_MAX, LockType::kRead}, false);
   EXPECT_FALSE(args.locker.new_lock_owner);
   EXPECT_EQ(args.locker.stateid, owner.stateid);
   EXPECT_EQ(args.locktype, nfs4::READ_LT);
@@ -185,17 +185,17 @@ TEST(LockArgs, LaterLocks_AreMadeFromTheLockStateid) {
 }
 
 TEST(LockArgs, Waiting_AsksForABlockingType) {
-  const client::LockState owner;
-  EXPECT_EQ(client::lock_args(1, open_state(), owner, {0, 0, LockType::kRead}, true).locktype,
+  const client::nfs4::LockState owner;
+  EXPECT_EQ(client::nfs4::lock_args(1, open_state(), owner, {0, 0, LockType::kRead}, true).locktype,
             nfs4::READW_LT);
-  EXPECT_EQ(client::lock_args(1, open_state(), owner, {0, 0, LockType::kWrite}, true).locktype,
+  EXPECT_EQ(client::nfs4::lock_args(1, open_state(), owner, {0, 0, LockType::kWrite}, true).locktype,
             nfs4::WRITEW_LT);
 }
 
 TEST(LockOwners, OfAProcessAndADescriptor_AreNeverTheSame) {
-  EXPECT_NE(client::posix_owner(5), client::flock_owner(5));
-  EXPECT_NE(client::posix_owner(5), client::posix_owner(6));
-  EXPECT_NE(client::flock_owner(5), client::flock_owner(6));
+  EXPECT_NE(client::nfs4::posix_owner(5), client::nfs4::flock_owner(5));
+  EXPECT_NE(client::nfs4::posix_owner(5), client::nfs4::posix_owner(6));
+  EXPECT_NE(client::nfs4::flock_owner(5), client::nfs4::flock_owner(6));
 }
 
 }  // namespace

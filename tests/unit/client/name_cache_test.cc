@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name cache; no entry outlives the Nodes that it points to.
-#include "client/cache/name_cache.h"
+#include "client/core/names/name_cache.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "client/nfs4/file_state.h"
+#include "client/nfs4/state/file_state.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -28,7 +28,7 @@ class NameCacheTest : public testing::Test {
     return table.get(nfs4::nfs_fh4(as_const_bytes("node " + std::to_string(n))), 0);
   }
 
-  client::NodeTable table;
+  client::nfs4::NodeTable table;
   NameCache& cache = table.names();
 };
 
@@ -288,7 +288,7 @@ TEST_F(NameCacheTest, AnySequence_EqualsAMap) {
   const auto steps = rc::gen::container<std::vector<Step>>(rc::gen::construct<Step>(
       rc::gen::inRange(0, 5), rc::gen::inRange(0, 4), rc::gen::inRange(-1, 8), rc::gen::inRange(0, 6)));
   EXPECT_TRUE(rc::check([&] {
-    client::NodeTable nodes;
+    client::nfs4::NodeTable nodes;
     NameCache& names = nodes.names();
     std::vector<NodeRef> held(8);
     const auto revive = [&](int n) {

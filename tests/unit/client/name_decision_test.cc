@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // name_decision.h and keep_decision.h: each row of their tables.
-#include "client/cache/name_decision.h"
+#include "client/core/names/name_decision.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "client/cache/keep_decision.h"
+#include "client/core/read/keep_decision.h"
 
 namespace nfsrdma::test {
 namespace {

@@ -15,17 +15,17 @@ namespace nfsrdma::test {
 namespace {
 
 using namespace std::chrono_literals;
-using nfs3::Procedures;
+using client::nfs3::Procedures;
 
 constexpr size_t kProcedureAt = 20, kCredentialAt = 24;
 constexpr uint32_t kGetattr = 1, kWrite = 7;
 
-Task<Result<tcp::Endpoint>> answer_endpoint(tcp::Endpoint endpoint) {
+Task<Result<net::Endpoint>> answer_endpoint(net::Endpoint endpoint) {
   co_return endpoint;
 }
 
-tcp::Endpoint endpoint_of(uint16_t port) {
-  tcp::Endpoint e;
+net::Endpoint endpoint_of(uint16_t port) {
+  net::Endpoint e;
   auto& in = reinterpret_cast<sockaddr_in&>(e.address);
   in.sin_family = AF_INET;
   in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -62,10 +62,10 @@ class Calls {
     options_.host = "127.0.0.1";
     options_.timeo = timeo;
     options_.retrans = 0;
-    nfs3::RpcClient::Hooks hooks;
+    client::nfs3::RpcClient::Hooks hooks;
     hooks.find_server = [port](Loop&) { return answer_endpoint(endpoint_of(port)); };
     hooks.on_reconnected = [this] { ++reconnected; };
-    clients_.push_back(std::make_unique<nfs3::RpcClient>(*loop_, options_, std::move(hooks)));
+    clients_.push_back(std::make_unique<client::nfs3::RpcClient>(*loop_, options_, std::move(hooks)));
   }
   ~Calls() {
     run_on(*loop_, clients_[0]->close());
@@ -77,7 +77,7 @@ class Calls {
     const Result<> started = try_start();
     ASSERT_TRUE(started) << describe(started.error());
   }
-  std::future<Result<nfs3::AttributesAnswer>> getattr(rpc::CredentialPtr credential = user(5)) {
+  std::future<Result<client::nfs3::AttributesAnswer>> getattr(rpc::CredentialPtr credential = user(5)) {
     return start_on(*loop_, procedures_.getattr(std::move(credential), "handle"));
   }
   Loop& loop() { return *loop_; }
@@ -89,7 +89,7 @@ class Calls {
  private:
   client::ClientOptions options_;
   LoopThread loop_;
-  std::vector<std::unique_ptr<nfs3::RpcClient>> clients_;
+  std::vector<std::unique_ptr<client::nfs3::RpcClient>> clients_;
   Procedures procedures_{clients_};
 };
 
@@ -187,7 +187,7 @@ TEST(Nfs3Calls, NfsError_IsAnAnswer) {
   calls.start();
   const auto answer = calls.getattr().get();
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->status, nfs3::NFS3ERR_STALE_);
+  EXPECT_EQ(answer->status, client::nfs3::NFS3ERR_STALE_);
 }
 
 TEST(Nfs3Calls, Write_CarriesItsDataUnharmed) {
@@ -236,7 +236,7 @@ TEST(Nfs3Calls, Closing_EndsWhatWaits) {
     ASSERT_TRUE(s.read_record());
     EXPECT_TRUE(s.closed_by_client());
   });
-  std::future<Result<nfs3::AttributesAnswer>> waiting;
+  std::future<Result<client::nfs3::AttributesAnswer>> waiting;
   {
     Calls calls(peer.port());
     calls.start();
@@ -257,7 +257,8 @@ TEST(Nfs3Mount, Refusal_HasItsErrno) {
     EXPECT_TRUE(s.closed_by_client());
   });
   LoopThread loop;
-  const auto handle = run_on(*loop, nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
+  const auto handle =
+      run_on(*loop, client::nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
   ASSERT_FALSE(handle);
   EXPECT_EQ(handle.error().errnum, EACCES);
   EXPECT_EQ(handle.error().recovery, Recovery::kPermanent);
@@ -274,7 +275,8 @@ TEST(Nfs3Mount, ExportWithoutAuthSys_IsRefused) {
       EXPECT_TRUE(s.closed_by_client());
     });
     LoopThread loop;
-    const auto handle = run_on(*loop, nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
+    const auto handle =
+        run_on(*loop, client::nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
     EXPECT_EQ(handle.has_value(), flavor != 390003) << flavor;
     EXPECT_EQ(handle ? handle->size() : 8u, 8u);
   }
@@ -300,7 +302,8 @@ TEST(Nfs3Hostile, MoreFlavorsThanTheMessageHasRoomFor_AreNoMount) {
     ByteVector results = concat({words({0, 8, 1, 2, count}), ByteVector(8000)});
     Peer peer = answering(std::move(results));
     LoopThread loop;
-    const auto handle = run_on(*loop, nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
+    const auto handle =
+        run_on(*loop, client::nfs3::mount_export(*loop, endpoint_of(peer.port()), "/e", user(0)));
     EXPECT_FALSE(handle) << count;
   }
 }

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace nfsrdma::nfs3 {
+namespace nfsrdma::client::nfs3 {
 namespace {
 
 fattr3 some_attributes() {
@@ -180,4 +180,4 @@ TEST(Nfs3Wire, ProcedureNames_AreTheProtocols) {
 }
 
 }  // namespace
-}  // namespace nfsrdma::nfs3
+}  // namespace nfsrdma::client::nfs3

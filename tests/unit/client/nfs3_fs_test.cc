@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "client/nfs3/nfs3_filesystem.h"
-#include "client/no_front_end.h"
+#include "client/api/make_filesystem.h"
+#include "client/api/no_front_end.h"
 #include "tests/unit/transport/support/peer.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/memory/buffer.h"
@@ -55,7 +55,7 @@ class ScriptedServer {
   // Call it after the client is closed: then no connection arrives any more.
   void join() {
     done_ = true;
-    PeerSocket last(tcp::Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+    PeerSocket last(net::Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
     sockaddr_in in{};
     in.sin_family = AF_INET;
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

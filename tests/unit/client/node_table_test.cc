@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Node per file handle while anything refers to it.
-#include "client/nfs4/node.h"
+#include "client/nfs4/state/node.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <mutex>
 #include <thread>
 
-#include "client/nfs4/file_state.h"
+#include "client/nfs4/state/file_state.h"
 
 namespace nfsrdma::test {
 namespace {
 
 using client::NodeRef;
-using client::NodeTable;
+using client::nfs4::NodeTable;
 
 nfs4::nfs_fh4 handle(unsigned n) {
   return nfs4::nfs_fh4(as_const_bytes("handle " + std::to_string(n)));
@@ -26,8 +26,8 @@ TEST(NodeTable, SameHandle_IsTheSameNode) {
   EXPECT_EQ(a, b);
   EXPECT_NE(a.get(), c.get());
   EXPECT_EQ(table.find(handle(2)), c);
-  EXPECT_EQ(client::nfs4_node(c).fh(), handle(2));
-  EXPECT_EQ(client::nfs4_node(c).export_index(), 3u);
+  EXPECT_EQ(client::nfs4::nfs4_node(c).fh(), handle(2));
+  EXPECT_EQ(client::nfs4::nfs4_node(c).export_index(), 3u);
   EXPECT_EQ(table.size(), 2u);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/operation_counters.h"
+#include "client/core/operation_counters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OwnChanges: spans of our operations in any order, with and without another client's change among them.
-#include "client/cache/own_changes.h"
+#include "client/core/attributes/own_changes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

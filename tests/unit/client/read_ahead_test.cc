@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReadPattern: what it predicts, and that it predicts nothing for reads without a pattern. ReadPace: how far
 // to read ahead. AheadReaders: how many descriptors share the room.
-#include "client/cache/read_ahead.h"
+#include "client/core/read/read_ahead.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -13,9 +13,9 @@
 #include <random>
 #include <set>
 
-#include "client/cache/ahead_readers.h"
-#include "client/cache/read_history.h"
-#include "client/cache/read_pace.h"
+#include "client/core/read/ahead_readers.h"
+#include "client/core/read/read_history.h"
+#include "client/core/read/read_pace.h"
 
 namespace nfsrdma::client {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often a session is created again.
-#include "client/nfs4/recovery_pace.h"
+#include "client/nfs4/session/recovery_pace.h"
 
 #include <gtest/gtest.h>
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 using namespace std::chrono_literals;
@@ -58,4 +58,4 @@ TEST_F(RecoveryPaceTest, WhatLasts_IsToldOnce) {
 }
 
 }  // namespace
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which lock-owners I/O relies on, and how often that needs /proc.
-#include "client/nfs4/relied_locks.h"
+#include "client/nfs4/state/relied_locks.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -9,14 +9,14 @@
 #include <algorithm>
 #include <thread>
 
-#include "client/nfs4/state_manager.h"
+#include "client/nfs4/state/state_manager.h"
 
 namespace nfsrdma::test {
 namespace {
 
-using client::kFewLockers;
-using client::LockState;
 using client::LockType;
+using client::nfs4::kFewLockers;
+using client::nfs4::LockState;
 using Owners = std::vector<std::string>;
 
 // Process 100 has the threads 100 to 109, process 110 those from 110 on, and so on.
@@ -27,7 +27,7 @@ constexpr uint32_t thread_of(uint32_t n) {
   return process(n) + 7;
 }
 
-class CountedGroups final : public client::ThreadGroups {
+class CountedGroups final : public client::nfs4::ThreadGroups {
  public:
   explicit CountedGroups(SmallMutex& m) : mutex_(m) {}
   bool has(uint32_t p, uint32_t thread) const override { return note(), thread - thread % 10 == p; }
@@ -63,12 +63,13 @@ class ReliedLocks : public testing::Test {
   }
   Owners relied_on(uint32_t thread) { return locks_relied_on(handle, thread, groups); }
 
-  client::NodeTable table;
+  client::nfs4::NodeTable table;
   client::NodeRef node = table.get(nfs4::nfs_fh4(), 0);
-  std::shared_ptr<client::FileState> file = std::make_shared<client::FileState>(client::nfs4_node(node));
-  client::OpenStateRef state = file->opens.emplace_back(std::make_shared<client::OpenState>());
-  client::Nfs4File handle{node, file, state, nullptr, client::CachedOpen::kRead, false};
-  CountedGroups groups{client::nfs4_node(node).mutex};
+  std::shared_ptr<client::nfs4::FileState> file =
+      std::make_shared<client::nfs4::FileState>(client::nfs4::nfs4_node(node));
+  client::nfs4::OpenStateRef state = file->opens.emplace_back(std::make_shared<client::nfs4::OpenState>());
+  client::nfs4::Nfs4File handle{node, file, state, nullptr, client::CachedOpen::kRead, false};
+  CountedGroups groups{client::nfs4::nfs4_node(node).mutex};
 };
 
 TEST_F(ReliedLocks, OfManyProcesses_ATurnOfAskingDoesNotGrow) {
@@ -120,9 +121,9 @@ TEST_F(ReliedLocks, OfVeryManyThroughOneDescriptor_NoTwoAreCompared) {
   for (uint32_t i = 0; i < kMany; ++i) add(std::to_string(i), process(i)).descriptors = {&handle};
   client::IoAccount account{state, nullptr, relied_on(thread_of(5))};
   EXPECT_EQ(account.lock_owners.size(), kMany);
-  EXPECT_TRUE(client::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
+  EXPECT_TRUE(client::nfs4::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
   state->locks.back().lost = true;
-  EXPECT_FALSE(client::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
+  EXPECT_FALSE(client::nfs4::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
 }
 
 TEST_F(ReliedLocks, OwnersOfOneProcess_AreAskedForOnce) {
@@ -167,7 +168,7 @@ TEST_F(ReliedLocks, OfAnyLocks_AreThoseOfTheProcessAndOfTheDescriptor) {
 }
 
 TEST(ThreadGroups, EveryThread_IsItsProcesss) {
-  const client::ThreadGroups groups;
+  const client::nfs4::ThreadGroups groups;
   const auto self = static_cast<uint32_t>(getpid());
   const auto parent = static_cast<uint32_t>(getppid());
   std::thread([&] {
@@ -181,7 +182,7 @@ TEST(ThreadGroups, EveryThread_IsItsProcesss) {
 
 // Larger than any thread number on Linux.
 TEST(ThreadGroups, ThreadThatIsNone_IsNobodys) {
-  const client::ThreadGroups groups;
+  const client::nfs4::ThreadGroups groups;
   EXPECT_EQ(groups.process_of(1u << 30), 0u);
   EXPECT_FALSE(groups.has(static_cast<uint32_t>(getpid()), 1u << 30));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bounds hold for replies of real servers to calls of real clients.
-#include "client/nfs4/reply_bounds.h"
+#include "client/nfs4/session/reply_bounds.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/golden/golden.h"
 
-namespace nfsrdma::client {
+namespace nfsrdma::client::nfs4 {
 namespace {
 
 size_t bound_of(const golden::Call& call) {
@@ -48,4 +48,4 @@ TEST(ReplyBounds, Listing_IsAsLongAsItIsAsked) {
 }
 
 }  // namespace
-}  // namespace nfsrdma::client
+}  // namespace nfsrdma::client::nfs4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fore channel's slots (RFC 8881 section 2.10.6.1).
-#include "client/nfs4/slot_table.h"
+#include "client/nfs4/session/slot_table.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 namespace nfsrdma::test {
 namespace {
 
-using client::SlotTable;
-using client::SlotTicket;
-using client::SlotUse;
-using Place = client::SlotTable::Place;
+using client::nfs4::SlotTable;
+using client::nfs4::SlotTicket;
+using client::nfs4::SlotUse;
+using Place = client::nfs4::SlotTable::Place;
 
 nfs4::sessionid4 session(unsigned n) {
   nfs4::sessionid4 id;

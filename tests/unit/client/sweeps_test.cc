@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a READDIR is worthwhile for a directory whose files are accessed one after the other.
-#include "client/cache/sweeps.h"
+#include "client/core/names/sweeps.h"
 
 #include <gtest/gtest.h>
 
-#include "client/nfs4/node.h"
+#include "client/nfs4/state/node.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -33,7 +33,7 @@ class SweepsTest : public testing::Test {
     return all;
   }
 
-  client::NodeTable table;
+  client::nfs4::NodeTable table;
   client::Sweeps& sweeps = table.sweeps();
   const NodeRef directory = node(0);
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ExtentMap compared with a plain map of bytes.
-#include "client/cache/write_extents.h"
+#include "client/core/write/write_extents.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

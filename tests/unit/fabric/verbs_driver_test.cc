@@ -206,13 +206,13 @@ class VerbsDriverBound : public VerbsDriver {
     EXPECT_TRUE(made) << describe(made.error());
     std::vector<uint16_t> ports;
     // Port 0 is the witness'.
-    for (const tcp::Endpoint& e : device_.bound) {
+    for (const net::Endpoint& e : device_.bound) {
       if (e.port() != 0) ports.push_back(e.port());
     }
     return ports;
   }
   void refuse_first(int errnum) {
-    device_.on_bind = [errnum, left = 3](const tcp::Endpoint& e) mutable {
+    device_.on_bind = [errnum, left = 3](const net::Endpoint& e) mutable {
       return e.port() != 0 && left-- > 0 ? errnum : 0;
     };
   }

@@ -72,7 +72,7 @@ TEST(VerbsDevices, GidsThatAreAddresses_CanBeConnectedFrom) {
     uint8_t raw[16];
     EXPECT_EQ(inet_pton(AF_INET6, gid, raw), 1);
     const auto address = fabric::verbs::address_of_gid(raw, interface);
-    return address ? tcp::to_string(*address) : std::string("none");
+    return address ? net::to_string(*address) : std::string("none");
   };
   EXPECT_EQ(text("::ffff:10.8.8.1", 3), "10.8.8.1:0");
   EXPECT_EQ(text("fd00:8::1", 3), "[fd00:8::1]:0");

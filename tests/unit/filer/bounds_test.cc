@@ -117,8 +117,8 @@ TEST_F(AroundTheData, WhatComesAndGoes_TakesNothing) {
     ASSERT_EQ(client.run(rename + ops(RENAME4args{"l0", "a longer name"})).status, NFS4_OK);
     ASSERT_EQ(client.run_at("/export", ops(REMOVE4args{"a longer name"})).status, NFS4_OK);
   }
-  server->with_core([](Core& core) {
-    const FileSystem& fs = *core.tree.walk("/export")->fs;
+  server->with_core([](nfs::Core& core) {
+    const tree::FileSystem& fs = *core.tree.walk("/export")->fs;
     EXPECT_LT(fs.bytes_around, 1024u) << "the root itself";
   });
 }

@@ -168,7 +168,7 @@ TEST(ExchangeIdCases, BehindSequence_ForAnotherOwner_Works) {
 // expired leases; a client with a valid lease stays.
 TEST(ClientLimits, AtTheLimit_TheLongestExpiredGoes) {
   const auto server = start_server({.limits = {.max_clients = 3}, .manual_clock = true});
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   RawClient one(*server, "one");
   RawClient two(*server, "two");
   RawClient three(*server, "three");
@@ -286,10 +286,10 @@ TEST_F(OtherUsersClient, SessionIdsAndStateids_TellNothingOfTheNext) {
 constexpr seconds kLease{90};
 
 struct ClientTableTest : ::testing::Test {
-  ClientTable table{{}, {}, {[](const Client&) { return false; }, [](Client&) {}}};
+  state::ClientTable table{{}, {}, {[](const state::Client&) { return false; }, [](state::Client&) {}}};
   std::vector<clientid4> ids;
 
-  void add(LeaseClock::Duration now) {
+  void add(state::LeaseClock::Duration now) {
     EXCHANGE_ID4args args;
     args.eia_clientowner.co_ownerid = std::to_string(ids.size());
     const EXCHANGE_ID4res res = table.exchange_id(args, {}, now, kLease);
@@ -301,7 +301,7 @@ struct ClientTableTest : ::testing::Test {
 // The server calls overdue() before each COMPOUND.
 TEST_F(ClientTableTest, IsSearchedForOverdueClients_OnlyWhenOneMayBe) {
   for (int i = 0; i < 500; ++i) add(seconds(0));
-  for (LeaseClock::Duration now{0}; now < 10 * kLease; now += std::chrono::milliseconds(100)) {
+  for (state::LeaseClock::Duration now{0}; now < 10 * kLease; now += std::chrono::milliseconds(100)) {
     table.find(ids[static_cast<size_t>(now.count() / 100'000'000) % ids.size()])->renewed = now;
     EXPECT_TRUE(table.overdue(now, kLease, kLease).empty()) << "each renews after 50 seconds";
   }
@@ -311,8 +311,8 @@ TEST_F(ClientTableTest, IsSearchedForOverdueClients_OnlyWhenOneMayBe) {
 TEST_F(ClientTableTest, NobodyIsOverdueForLong) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
-  LeaseClock::Duration now{0};
-  LeaseClock::Duration kept = kLease;
+  state::LeaseClock::Duration now{0};
+  state::LeaseClock::Duration kept = kLease;
   size_t gone = 0;
   for (int step = 0; step < 20'000; ++step) {
     switch (below(5)) {
@@ -320,18 +320,18 @@ TEST_F(ClientTableTest, NobodyIsOverdueForLong) {
       case 1: now += std::chrono::milliseconds(below(20'000)); break;
       case 2: kept = below(50) == 0 ? kLease * (1 + below(3)) : kept; break;
       default:
-        if (Client* client = ids.empty() ? nullptr : table.find(ids[ids.size() * 9 / 10])) {
+        if (state::Client* client = ids.empty() ? nullptr : table.find(ids[ids.size() * 9 / 10])) {
           client->confirmed = client->confirmed || below(2) == 0;
           client->renewed = now;
         }
     }
-    for (Client* client : table.overdue(now, kLease, kept)) {
-      EXPECT_GT(now - client->renewed, client->confirmed ? kept : LeaseClock::Duration(kLease));
+    for (state::Client* client : table.overdue(now, kLease, kept)) {
+      EXPECT_GT(now - client->renewed, client->confirmed ? kept : state::LeaseClock::Duration(kLease));
       table.destroy_client(*client);
       ++gone;
     }
-    table.each_client([&](const Client& client) {
-      EXPECT_LE(now - client.renewed, client.confirmed ? kept : LeaseClock::Duration(kLease));
+    table.each_client([&](const state::Client& client) {
+      EXPECT_LE(now - client.renewed, client.confirmed ? kept : state::LeaseClock::Duration(kLease));
     });
   }
   EXPECT_GT(gone, 1000u);
@@ -343,17 +343,17 @@ TEST(ReplyMemory, IsBounded_AndNobodyIsDeniedASlot) {
   channel_attrs4 asked;
   asked.ca_maxrequests = 64;
   asked.ca_maxresponsesize_cached = 64u << 10;
-  ReplyMemory memory(kBudget);
+  state::ReplyMemory memory(kBudget);
   std::vector<channel_attrs4> granted;
   for (size_t i = 0; i < kSessions; ++i) {
     channel_attrs4& fore = granted.emplace_back(asked);
     memory.reserve(fore);
     EXPECT_GE(fore.ca_maxrequests, 1u);
-    EXPECT_GE(fore.ca_maxresponsesize_cached, ReplyMemory::kSmallestReply);
+    EXPECT_GE(fore.ca_maxresponsesize_cached, state::ReplyMemory::kSmallestReply);
   }
   EXPECT_EQ(granted.front().ca_maxrequests, 64u);
   EXPECT_EQ(granted.front().ca_maxresponsesize_cached, 64u << 10);
-  EXPECT_LE(memory.reserved(), kBudget + kSessions * ReplyMemory::kSmallestReply);
+  EXPECT_LE(memory.reserved(), kBudget + kSessions * state::ReplyMemory::kSmallestReply);
   for (const channel_attrs4& fore : granted) memory.release(fore);
   EXPECT_EQ(memory.reserved(), 0u);
   asked.ca_maxresponsesize_cached = 0;

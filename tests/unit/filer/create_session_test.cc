@@ -45,8 +45,8 @@ TEST_F(CreateSessionTest, OfManyCallbackCredentials_OneIsKept) {
   args.csa_sec_parms[1].cb_secflavor = rpc::AUTH_SYS;
   const CREATE_SESSION4res made = send(args);
   ASSERT_EQ(made.status, NFS4_OK);
-  server->with_core([&](Core& core) {
-    const Session* session = core.clients.find(made.resok4.csr_sessionid);
+  server->with_core([&](nfs::Core& core) {
+    const state::Session* session = core.clients.find(made.resok4.csr_sessionid);
     ASSERT_TRUE(session != nullptr && session->cb_security);
     EXPECT_EQ(session->cb_security->cb_secflavor, rpc::AUTH_SYS) << "the first that can be used";
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One peer uses too much: connections, memory, clients, sessions. Other clients are still served.
-#include "filer/net/crowd.h"
+#include "filer/links/crowd.h"
 
 #include "tests/unit/filer/raw_client.h"
 #include "tests/unit/transport/support/eventually.h"
@@ -13,12 +13,12 @@ using std::chrono::seconds;
 
 // --- which connection is closed
 
-class FakeLink final : public Link {
+class FakeLink final : public links::Link {
  public:
-  explicit FakeLink(LinkId id) : id_(id) {}
-  LinkId id() const override { return id_; }
-  using Link::send;
-  void send(ByteVector, BulkPlaces) override {}
+  explicit FakeLink(links::LinkId id) : id_(id) {}
+  links::LinkId id() const override { return id_; }
+  using links::Link::send;
+  void send(ByteVector, links::BulkPlaces) override {}
   void send_raw(ByteVector) override {}
   void close(bool) override {}
   void pause_reading(bool) override {}
@@ -26,16 +26,16 @@ class FakeLink final : public Link {
   size_t held = 0;
 
  private:
-  const LinkId id_;
+  const links::LinkId id_;
 };
 
 class Crowd : public ::testing::Test {
  protected:
-  crowd::Links links;
+  links::crowd::Links links;
   TimePoint now = Clock::now();
 
   FakeLink& add(const std::string& address, std::optional<uint32_t> uid = {}) {
-    const LinkId id = links.size() + 1;
+    const links::LinkId id = links.size() + 1;
     auto link = std::make_shared<FakeLink>(id);
     now += seconds(1);
     link->standing.address = address;
@@ -48,8 +48,8 @@ class Crowd : public ::testing::Test {
     links[id] = link;
     return *link;
   }
-  LinkId goes(size_t most) {
-    const LinkPtr link = crowd::goes_for_another(links, most);
+  links::LinkId goes(size_t most) {
+    const links::LinkPtr link = links::crowd::goes_for_another(links, most);
     return link ? link->id() : 0;
   }
 };
@@ -75,7 +75,7 @@ TEST_F(Crowd, AFewStrangers_MayStayWhereOneUserHasTooMany) {
 TEST_F(Crowd, TheAddressWithMost_ComesBeforeThePrincipal) {
   for (uint32_t i = 0; i < 40; ++i) add("10.0.0.1", i / 2);
   for (uint32_t i = 0; i < 24; ++i) add("10.0.0.2", 7);
-  const LinkId id = goes(16);
+  const links::LinkId id = goes(16);
   EXPECT_GE(id, 1u);
   EXPECT_LE(id, 40u);
 }
@@ -90,10 +90,10 @@ TEST_F(Crowd, WhoHoldsMost_LosesHisLargest) {
   add("127.0.0.1", 1001).held = 30;
   add("127.0.0.1", 1001).held = 40;
   add("10.0.0.1", 1).held = 100;
-  const auto going = crowd::hold_too_much(links, 185);
+  const auto going = links::crowd::hold_too_much(links, 185);
   ASSERT_EQ(going.size(), 1u);
   EXPECT_EQ(going[0]->id(), 3u);
-  EXPECT_TRUE(crowd::hold_too_much(links, 220).empty());
+  EXPECT_TRUE(links::crowd::hold_too_much(links, 220).empty());
 }
 
 // --- connections
@@ -105,7 +105,7 @@ size_t count_ended(std::vector<std::unique_ptr<RawConnection>>& all) {
 }
 
 TEST(Connections, SilentOnes_KeepNobodyOut) {
-  Options options;
+  nfs::Options options;
   options.max_links = 16;
   const auto server = start_server(std::move(options));
   std::vector<std::unique_ptr<RawConnection>> silent;
@@ -125,7 +125,7 @@ TEST(Connections, SilentOnes_KeepNobodyOut) {
 }
 
 TEST(Connections, OfOneUserWithTooMany_KeepNobodyElseOut) {
-  Options options;
+  nfs::Options options;
   options.max_links = 16;
   const auto server = start_server(std::move(options));
   std::vector<std::unique_ptr<RawClient>> his;
@@ -143,7 +143,7 @@ TEST(Connections, OfOneUserWithTooMany_KeepNobodyElseOut) {
 }
 
 TEST(Connections, IdleOnesWithoutASession_End) {
-  Options options;
+  nfs::Options options;
   options.idle_without_session = milliseconds(300);
   const auto server = start_server(std::move(options));
   RawClient client(*server);
@@ -154,7 +154,7 @@ TEST(Connections, IdleOnesWithoutASession_End) {
 }
 
 TEST(Connections, UnfinishedRecords_End) {
-  Options options;
+  nfs::Options options;
   options.patience = milliseconds(300);
   const auto server = start_server(std::move(options));
   RawClient client(*server);
@@ -170,7 +170,7 @@ TEST(Connections, UnfinishedRecords_End) {
 }
 
 TEST(Connections, WhoTakesNoReplies_Ends) {
-  Options options;
+  nfs::Options options;
   options.patience = milliseconds(300);
   const auto server = start_server(std::move(options));
   server->make_file("/export/f", std::string(1u << 20, 'x'));
@@ -187,7 +187,7 @@ TEST(Connections, WhoTakesNoReplies_Ends) {
 // Each of many connections stays below its own limit; the limit for all of them holds too.
 TEST(Connections, TogetherHoldNoMoreThanTheyMay) {
   constexpr unsigned kConnections = 12;
-  Options options;
+  nfs::Options options;
   options.max_held_bytes = 12u << 20;
   const auto server = start_server(std::move(options));
   server->make_file("/export/f", std::string(1u << 20, 'x'));
@@ -247,14 +247,14 @@ constexpr seconds kLease{90};
 
 // A peer on another machine can claim to be many users, so each address has a limit too.
 TEST(Shares, AnAddress_HasHalfWhoeverItsUsersAre) {
-  ClientTable::Limits limits;
+  state::ClientTable::Limits limits;
   limits.max_clients = 200;
-  ClientTable table{{}, limits, {[](const Client&) { return false; }, [](Client&) {}}};
+  state::ClientTable table{{}, limits, {[](const state::Client&) { return false; }, [](state::Client&) {}}};
   uint32_t next = 0;
   const auto make = [&](const std::string& address) {
     EXCHANGE_ID4args args;
     args.eia_clientowner.co_ownerid = std::to_string(next);
-    Principal who{rpc::AUTH_SYS, next++, 0, {}};
+    tree::Principal who{rpc::AUTH_SYS, next++, 0, {}};
     const EXCHANGE_ID4res res = table.exchange_id(args, who, {}, kLease, address);
     if (res.status == NFS4_OK) table.find(res.resok4.eir_clientid)->confirmed = true;
     return res.status;

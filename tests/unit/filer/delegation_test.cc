@@ -13,8 +13,8 @@ class DelegationTest : public ::testing::Test {
  protected:
   void SetUp() override {
     server = start_server({.manual_clock = true});
-    server->configure([](Switches& s) {
-      s.delegations = Delegations::kReadOrWrite;
+    server->configure([](nfs::Switches& s) {
+      s.delegations = nfs::Delegations::kReadOrWrite;
       s.conflict_wait = {};  // one thread runs both clients
     });
     server->make_file("/export/f", "content", 0666);
@@ -239,11 +239,11 @@ class WaitedFor : public AskedHolder {
  protected:
   void SetUp() override {
     AskedHolder::SetUp();
-    server->configure([](Switches& s) { s.conflict_wait = std::chrono::seconds(60); });
+    server->configure([](nfs::Switches& s) { s.conflict_wait = std::chrono::seconds(60); });
   }
   size_t delayed() {
-    const std::vector<ExecutedCompound> all = server->journal();
-    return static_cast<size_t>(std::ranges::count(all, NFS4ERR_DELAY, &ExecutedCompound::status));
+    const std::vector<nfs::ExecutedCompound> all = server->journal();
+    return static_cast<size_t>(std::ranges::count(all, NFS4ERR_DELAY, &nfs::ExecutedCompound::status));
   }
 };
 
@@ -264,10 +264,10 @@ TEST_F(WaitedFor, Attributes_AreAnsweredWithWhatTheHolderSays_ToAllWhoAsked) {
   holder->delegated = told(20, given + 1);
   auto one = std::async(std::launch::async, [&] { return attributes(*other); });
   auto two = std::async(std::launch::async, [&] { return attributes(third); });
-  ASSERT_TRUE(server->wait_until([](Core& core) {
+  ASSERT_TRUE(server->wait_until([](nfs::Core& core) {
     size_t in_progress = 0;
-    core.clients.each_session([&](Session& s) {
-      for (const Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
+    core.clients.each_session([&](state::Session& s) {
+      for (const state::Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
     });
     return in_progress == 2;
   }));
@@ -294,7 +294,7 @@ TEST_F(WaitedFor, WhoeverAsksLater_HasTheHolderAskedAgain) {
 }
 
 TEST_F(WaitedFor, NotForEver) {
-  server->configure([](Switches& s) { s.conflict_wait = std::chrono::milliseconds(20); });
+  server->configure([](nfs::Switches& s) { s.conflict_wait = std::chrono::milliseconds(20); });
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_READ), NFS4ERR_DELAY) << "the holder does not return it";
   ASSERT_TRUE(holder->serve_callback());
   EXPECT_EQ(give_back(*holder, held.delegation.stateid), NFS4_OK);
@@ -313,10 +313,10 @@ TEST_F(WaitedFor, NoMoreThanThereIsRoomFor) {
     for (uint32_t slot = 0; slot < slots && sent < kMostHeldBack; ++slot, ++sent)
       crowd.back()->send(ops(crowd.back()->next_sequence(slot)) + asking);
   }
-  ASSERT_TRUE(server->wait_until([](Core& core) {
+  ASSERT_TRUE(server->wait_until([](nfs::Core& core) {
     size_t in_progress = 0;
-    core.clients.each_session([&](Session& s) {
-      for (const Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
+    core.clients.each_session([&](state::Session& s) {
+      for (const state::Slot& slot : s.slots) in_progress += slot.in_progress ? 1 : 0;
     });
     return in_progress == kMostHeldBack;
   }));
@@ -367,7 +367,8 @@ TEST_F(DelegationTest, UnheededRecall_EndsInRevocation) {
 TEST_F(DelegationTest, WhoDidNotHeedARecall_MayNotReclaimInTheNextRun) {
   const auto may_reclaim = [&] {
     bool may = false;
-    server->with_core([&](Core& core) { may = core.recovery.reclaimers(core.clients).contains("holder"); });
+    server->with_core(
+        [&](nfs::Core& core) { may = core.recovery.reclaimers(core.clients).contains("holder"); });
     return may;
   };
   const OPEN4resok held = open(*holder, OPEN4_SHARE_ACCESS_BOTH);
@@ -397,17 +398,17 @@ TEST_F(DelegationTest, OfARemovedFile_CanBeGivenBack) {
 // A revoked state stays until its client acknowledges it, but the file's data does not.
 TEST_F(DelegationTest, RevokedOfARemovedFile_KeepsNoData) {
   open(*holder, OPEN4_SHARE_ACCESS_READ);
-  NodePtr node;
-  server->with_core([&](Core& core) {
-    core.states.each([&](State& state) {
+  tree::NodePtr node;
+  server->with_core([&](nfs::Core& core) {
+    core.states.each([&](state::State& state) {
       node = state.node;
       core.revoke(state);
     });
   });
-  ASSERT_NE(static_cast<const MemoryNode&>(*node).data.allocated_bytes(), 0u);
+  ASSERT_NE(static_cast<const tree::MemoryNode&>(*node).data.allocated_bytes(), 0u);
   ASSERT_EQ(other->run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
   EXPECT_FALSE(server->states().empty());
-  EXPECT_EQ(static_cast<const MemoryNode&>(*node).data.allocated_bytes(), 0u);
+  EXPECT_EQ(static_cast<const tree::MemoryNode&>(*node).data.allocated_bytes(), 0u);
 }
 
 TEST_F(DelegationTest, AFaultRecallsAll) {
@@ -436,9 +437,9 @@ TEST_F(DelegationTest, RecallOverALostConnection_IsSentAgain) {
   open(*holder, OPEN4_SHARE_ACCESS_READ);
   EXPECT_EQ(try_open(*other, OPEN4_SHARE_ACCESS_WRITE), NFS4ERR_DELAY);
   holder->reconnect();
-  ASSERT_TRUE(server->wait_until([](Core& core) {
+  ASSERT_TRUE(server->wait_until([](nfs::Core& core) {
     bool waiting = false;
-    core.clients.each_session([&](Session& s) { waiting = waiting || core.back.waiting(s); });
+    core.clients.each_session([&](state::Session& s) { waiting = waiting || core.back.waiting(s); });
     return waiting;
   }));
   ASSERT_EQ(holder->run({}).status, NFS4_OK);
@@ -481,7 +482,7 @@ TEST_F(DelegationTest, Delegation_IsReclaimedWithItsOpen) {
 TEST_F(DelegationTest, AgainstAReclaimedOpenOfAnother_IsNotReclaimed) {
   server->restart();
   // As stored records are: they name clients, not their state.
-  server->with_core([](Core& core) { core.recovery.remember({"holder", "other"}); });
+  server->with_core([](nfs::Core& core) { core.recovery.remember({"holder", "other"}); });
   for (RawClient* c : {other.get(), holder.get()}) {
     c->reconnect();
     ASSERT_TRUE(c->establish(false));
@@ -495,7 +496,7 @@ TEST_F(DelegationTest, AgainstAReclaimedOpenOfAnother_IsNotReclaimed) {
 }
 
 TEST_F(DelegationTest, DelegationNeverHeld_CannotBeReclaimed) {
-  server->configure([](Switches& s) { s.delegations = Delegations::kNever; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kNever; });
   open(*holder, OPEN4_SHARE_ACCESS_READ);
   server->restart();
   holder->reconnect();
@@ -509,20 +510,20 @@ TEST_F(DelegationTest, DelegationNeverHeld_CannotBeReclaimed) {
 // --- callbacks that tests make ---
 
 TEST_F(DelegationTest, CallbacksOfTests_ReturnTheAnswer) {
-  Callback slot;
+  nfs::Callback slot;
   slot.ops.push_back({CB_RECALL_SLOT4args{3}});
   const auto id = server->call_back(slot, holder->clientid);
   ASSERT_TRUE(id);
   ASSERT_TRUE(holder->serve_callback());
-  const CallbackResult result = server->wait_callback(*id);
-  ASSERT_EQ(result.state, CallbackResult::State::kAnswered);
+  const nfs::CallbackResult result = server->wait_callback(*id);
+  ASSERT_EQ(result.state, nfs::CallbackResult::State::kAnswered);
   EXPECT_TRUE(result.rejected.empty());
   ASSERT_EQ(result.reply.resarray.size(), 2u);
   EXPECT_EQ(std::get<CB_RECALL_SLOT4res>(result.reply.resarray[1].op).status, NFS4_OK);
 }
 
 TEST_F(DelegationTest, OverriddenSequence_DoesNotMoveTheSlot) {
-  Callback wrong;
+  nfs::Callback wrong;
   wrong.sequence = 17;
   wrong.ops.push_back({CB_RECALL_ANY4args{0, {}}});
   const auto id = server->call_back(wrong, holder->clientid);
@@ -530,7 +531,7 @@ TEST_F(DelegationTest, OverriddenSequence_DoesNotMoveTheSlot) {
   ASSERT_TRUE(id && seen);
   EXPECT_EQ(std::get<CB_SEQUENCE4args>(seen->argarray[0].op).csa_sequenceid, 17u);
   server->wait_callback(*id);
-  Callback right;
+  nfs::Callback right;
   right.ops.push_back({CB_RECALL_ANY4args{0, {}}});
   server->call_back(right, holder->clientid);
   const auto next = holder->serve_callback();
@@ -539,9 +540,9 @@ TEST_F(DelegationTest, OverriddenSequence_DoesNotMoveTheSlot) {
 }
 
 TEST_F(DelegationTest, DeniedLock_IsAnnouncedWhenItIsFree) {
-  server->configure([](Switches& s) {
+  server->configure([](nfs::Switches& s) {
     s.notify_locks = true;
-    s.delegations = Delegations::kNever;
+    s.delegations = nfs::Delegations::kNever;
   });
   const auto lock = [](RawClient& c, stateid4 open) {
     return at<LOCK4res>(c.run_at("/export/f", ops(first_lock(open, WRITEW_LT, 0, 10, "waiter"))), 0);

@@ -134,7 +134,7 @@ TEST_P(DirectoryTest, Remove_ByTheRules) {
   const COMPOUND4res reply = client->run_at("/export", ops(REMOVE4args{"f"}));
   EXPECT_EQ(at<REMOVE4res>(reply, 0).resok4.cinfo.atomic, !on_host());
   EXPECT_EQ(at<REMOVE4res>(reply, 0).resok4.cinfo.after, server->stat("/export")->change);
-  server->configure([](Switches& s) { s.atomic_change_info = false; });
+  server->configure([](nfs::Switches& s) { s.atomic_change_info = false; });
   server->make_file("/export/g", "x");
   const COMPOUND4res second = client->run_at("/export", ops(REMOVE4args{"g"}));
   EXPECT_FALSE(at<REMOVE4res>(second, 0).resok4.cinfo.atomic);
@@ -161,7 +161,7 @@ TEST_P(DirectoryTest, RemoveOfAnOpenFile_DependsOnItsReservation) {
 
 TEST_P(DirectoryTest, RemoveWithoutPreservation_MakesTheHandleStale) {
   if (on_host()) GTEST_SKIP() << "the host preserves";
-  server->configure([](Switches& s) { s.preserve_unlinked = false; });
+  server->configure([](nfs::Switches& s) { s.preserve_unlinked = false; });
   server->make_file("/export/g", "x");
   const COMPOUND4res reply = client->run_at("/export", ops(client->open_args("g")));
   EXPECT_EQ(at<OPEN4res>(reply, 0).resok4.rflags & OPEN4_RESULT_PRESERVE_UNLINKED, 0u);
@@ -294,7 +294,7 @@ TEST_P(DirectoryTest, CookieVerifier_IsChecked) {
   EXPECT_EQ(never_given, on_host() ? NFS4_OK : NFS4ERR_BAD_COOKIE) << "the host keeps no list of them";
   server->invalidate_cookies("/export");
   EXPECT_EQ(readdir("/export", cookie, all.resok4.cookieverf).status, NFS4ERR_NOT_SAME);
-  server->configure([](Switches& s) { s.strict_cookie_verifier = true; });
+  server->configure([](nfs::Switches& s) { s.strict_cookie_verifier = true; });
   const READDIR4res strict = readdir("/export");
   server->make_file("/export/c", "");
   EXPECT_EQ(readdir("/export", cookie, strict.resok4.cookieverf).status, NFS4ERR_NOT_SAME);

@@ -42,10 +42,10 @@ TEST(FaultRules, AgainAndAgain) {
 
 TEST(FaultRules, OfDelegationsAndChangeAttributes) {
   EXPECT_TRUE(std::holds_alternative<fault::Revoke>(parse_fault_rule("reply OPEN: revoke")->action));
-  for (const auto& [word, told] : {std::pair{"true", ChangeTold::kTrue},
-                                   {"frozen", ChangeTold::kFrozen},
-                                   {"restless", ChangeTold::kRestless},
-                                   {"backwards", ChangeTold::kBackwards}}) {
+  for (const auto& [word, told] : {std::pair{"true", tree::ChangeTold::kTrue},
+                                   {"frozen", tree::ChangeTold::kFrozen},
+                                   {"restless", tree::ChangeTold::kRestless},
+                                   {"backwards", tree::ChangeTold::kBackwards}}) {
     const auto rule = parse_fault_rule(std::string("request: change ") + word);
     ASSERT_TRUE(rule) << word;
     EXPECT_EQ(std::get<fault::TellChange>(rule->action).told, told) << word;

@@ -36,7 +36,7 @@ TEST_F(FaultTest, CutAfterExecution_IsAnsweredFromTheCacheOnRetry) {
   EXPECT_EQ(client->call(request).status, NFS4_OK);
   EXPECT_EQ(server->executed(OP_RENAME).executed, 1u);
   EXPECT_TRUE(server->stat("/export/b"));
-  const std::vector<ExecutedCompound> log = server->journal();
+  const std::vector<nfs::ExecutedCompound> log = server->journal();
   EXPECT_TRUE(log.back().replay);
   EXPECT_EQ(log[log.size() - 2].ops.back().name, "a -> b");
 }
@@ -81,7 +81,7 @@ TEST_F(FaultTest, WhatIsToldOfChangeAttributes_MayBeALie) {
     const auto res = client->run_at("/export/a", ops(GETATTR4args{bitmap4::of({FATTR4_CHANGE})}));
     return at<GETATTR4res>(res, 0).resok4.obj_attributes.change;
   };
-  const auto tell = [&](ChangeTold what) {
+  const auto tell = [&](tree::ChangeTold what) {
     server->faults().add(on::any_request(), fault::TellChange{what});
     client->run({});
   };
@@ -89,22 +89,22 @@ TEST_F(FaultTest, WhatIsToldOfChangeAttributes_MayBeALie) {
   const changeid4 first = told();
   EXPECT_EQ(told(), first);
 
-  tell(ChangeTold::kFrozen);
+  tell(tree::ChangeTold::kFrozen);
   const changeid4 frozen = told();
   move();
   EXPECT_EQ(told(), frozen);
 
-  tell(ChangeTold::kRestless);
+  tell(tree::ChangeTold::kRestless);
   const changeid4 restless = told();
   EXPECT_NE(told(), restless);
 
-  tell(ChangeTold::kBackwards);
+  tell(tree::ChangeTold::kBackwards);
   const changeid4 backwards = told();
   EXPECT_EQ(told(), backwards);
   move();
   EXPECT_LT(told(), backwards);
 
-  tell(ChangeTold::kTrue);
+  tell(tree::ChangeTold::kTrue);
   EXPECT_GT(told(), first);
 }
 
@@ -415,7 +415,7 @@ TEST(ServerOnAGivenLoop, ServesAndStops) {
 
 TEST(ServerStart, PortInUse_IsAnError) {
   const auto first = start_server();
-  Options options;
+  nfs::Options options;
   options.port = first->port();
   const auto second = Server::start(options);
   ASSERT_FALSE(second);

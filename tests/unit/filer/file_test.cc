@@ -89,7 +89,7 @@ TEST_P(FileTest, WriteBeyondTheLimits_Fails) {
 }
 
 TEST_P(FileTest, ShortWritesAndReads_CanBeSwitchedOn) {
-  server->configure([](Switches& s) { s.short_write_bytes = s.short_read_bytes = 3; });
+  server->configure([](nfs::Switches& s) { s.short_write_bytes = s.short_read_bytes = 3; });
   EXPECT_EQ(root->write("/export/f", {}, 0, "ABCDEF").resok4.count, 3u);
   EXPECT_EQ(root->read("/export/f"), "ABC");
 }

@@ -58,7 +58,7 @@ TEST_F(HostDescriptors, WhatTheHostRemoves_TakesNoRoomAnyMore) {
 }
 
 TEST_F(HostDescriptors, WhatHasADeadDelegation_TakesNoRoomWhenItIsRemoved) {
-  server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kRead; });
   std::ofstream(inside() + "/f") << "content";
   RawClient other(*server, "other", client->user);
   ASSERT_TRUE(other.establish());
@@ -66,7 +66,7 @@ TEST_F(HostDescriptors, WhatHasADeadDelegation_TakesNoRoomWhenItIsRemoved) {
   const OPEN4resok& open = at<OPEN4res>(opened, 0).resok4;
   ASSERT_EQ(open.delegation.delegation_type, OPEN_DELEGATE_READ);
   EXPECT_EQ(client->read("/export/f", open.stateid), "content");
-  server->with_core([](Core& core) { core.revoke_delegations(); });  // the recall has timed out
+  server->with_core([](nfs::Core& core) { core.revoke_delegations(); });  // the recall has timed out
   ASSERT_EQ(client->run_at("/export/f", ops(CLOSE4args{0, open.stateid})).status, NFS4_OK);
   ASSERT_EQ(other.run_at("/export", ops(REMOVE4args{"f"})).status, NFS4_OK);
   EXPECT_EQ(server->states().size(), 1u) << "it has not been acknowledged";
@@ -326,7 +326,7 @@ TEST_F(HostOfRemovedFiles, WhatIsClosed_MakesRoom) {
 }
 
 TEST_F(HostOfRemovedFiles, WhoseLeaseIsOver_MakesRoom) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   for (const auto& c : clients) open_many(*c);
   ASSERT_EQ(create(*client, "new"), NFS4ERR_DELAY);
   server->expire_lease(clients[0]->clientid);

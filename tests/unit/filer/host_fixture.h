@@ -40,10 +40,10 @@ class HostTest : public ::testing::Test {
   void begin(const std::string& of) {
     client.reset();
     server.reset();
-    Options options{.exports = {}, .state_directory = directory.path() + "/state"};
+    nfs::Options options{.exports = {}, .state_directory = directory.path() + "/state"};
     options.directories = {{.path = "/export",
                             .directory = of,
-                            .squash = Squash::kNone,
+                            .squash = tree::Squash::kNone,
                             .sync = sync,
                             .most_with_descriptors = most_with_descriptors}};
     server = start_server(std::move(options));

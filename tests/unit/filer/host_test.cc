@@ -228,8 +228,8 @@ TEST_F(HostTest, ReclaimAfterAnotherRun) {
   std::ofstream(inside() + "/f") << "content";
   client->open("/export/f");
   const nfs_fh4 handle = client->handle_of("/export/f");
-  Options options{.exports = {}, .state_directory = directory.path() + "/state"};
-  options.directories = {{.path = "/export", .directory = inside(), .squash = Squash::kNone}};
+  nfs::Options options{.exports = {}, .state_directory = directory.path() + "/state"};
+  options.directories = {{.path = "/export", .directory = inside(), .squash = tree::Squash::kNone}};
   server.reset();
   server = start_server(std::move(options));
   EXPECT_TRUE(server->in_grace());
@@ -246,7 +246,7 @@ TEST_F(HostTest, ReclaimAfterAnotherRun) {
 }
 
 TEST_F(HostTest, WhatIsNotThere_CannotBeExported) {
-  Options options{.exports = {}};
+  nfs::Options options{.exports = {}};
   options.directories = {{.path = "/export", .directory = directory.path() + "/none"}};
   const auto failed = Server::start(std::move(options));
   ASSERT_FALSE(failed);
@@ -307,14 +307,14 @@ TEST_F(HostAsRootTest, OnlyRootMakesDevices) {
 
 TEST_F(HostAsRootTest, RootOfAClient_IsNobody_WhenSquashed) {
   server.reset();
-  Options options{.exports = {}};
+  nfs::Options options{.exports = {}};
   options.directories = {{.path = "/export", .directory = inside()}};
   server = start_server(std::move(options));
   connect();
   ASSERT_EQ(client->run_at("/export", ops(CREATE4args{{NF4DIR}, "d", {}})).status, NFS4_OK);
   struct stat facts {};
   ASSERT_EQ(stat((inside() + "/d").c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_uid, Principal::kAnonymous);
+  EXPECT_EQ(facts.st_uid, tree::Principal::kAnonymous);
 }
 
 // exports(5): "Map requests from uid/gid 0 to the anonymous uid/gid".
@@ -330,7 +330,7 @@ TEST_F(HostAsRootTest, GroupOfRoot_IsNobodys_WhenSquashed) {
   EXPECT_TRUE(may_read({}, 0));
   EXPECT_TRUE(may_read({500, 0}, 1000));
   server.reset();
-  Options options{.exports = {}};
+  nfs::Options options{.exports = {}};
   options.directories = {{.path = "/export", .directory = inside()}};
   server = start_server(std::move(options));
   EXPECT_FALSE(may_read({}, 0));
@@ -405,7 +405,7 @@ TEST_F(HostAsRootTest, FileSystemWithRulesOfItsOwn_IsAskedAsTheCaller) {
   ASSERT_EQ(reply.status, NFS4_OK);
   EXPECT_EQ(at<READLINK4res>(reply, 0).resok4.link, fs::current_path().string());
   EXPECT_EQ(user->run_at("/export/cwd", ops(READLINK4args{})).status, NFS4ERR_ACCESS);
-  server->with_core([](Core& core) { EXPECT_TRUE(core.tree.walk("/export")->has_acl); });
+  server->with_core([](nfs::Core& core) { EXPECT_TRUE(core.tree.walk("/export")->has_acl); });
 }
 
 TEST_F(HostAsRootTest, AccessControlLists_Count) {

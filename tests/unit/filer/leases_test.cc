@@ -19,7 +19,7 @@ class LeasesTest : public TwoClientsTest {
 
 // The deny bits of an expired client yield to another client's remove or truncate (Expiry::kCourtesy).
 TEST_F(LeasesTest, DenialsOfExpiredClients_YieldToRemovalAndTruncation) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   one->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE);
   one->open("/export/g", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE);
   EXPECT_EQ(truncate(*two), NFS4ERR_LOCKED);
@@ -32,7 +32,7 @@ TEST_F(LeasesTest, DenialsOfExpiredClients_YieldToRemovalAndTruncation) {
 }
 
 TEST_F(LeasesTest, ExpiredClients_AreForgottenAfterADay) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   one->open("/export/f");
   server->advance_clock(std::chrono::hours(24));
   EXPECT_EQ(one->run({}).status, NFS4_OK) << "it comes back, and has what nobody wanted";
@@ -45,12 +45,12 @@ TEST_F(LeasesTest, ExpiredClients_AreForgottenAfterADay) {
 // A client that lost state to another client may not reclaim after a restart of the process, because it would
 // take that state back (the second edge condition of section 8.4.3).
 TEST_F(LeasesTest, WhoLostSomething_MayNotReclaimInTheNextRun) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   one->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
   one->open("/export/g");
   const auto may_reclaim = [&](const char* owner) {
     bool may = false;
-    server->with_core([&](Core& core) { may = core.recovery.reclaimers(core.clients).contains(owner); });
+    server->with_core([&](nfs::Core& core) { may = core.recovery.reclaimers(core.clients).contains(owner); });
     return may;
   };
   server->advance_clock(seconds(60));

@@ -175,7 +175,7 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
     random = random * 1664525 + 1013904223;
     return random >> 16 % 16 & 0xffff ? (random >> 8) % below : 0;
   };
-  ByteLocks locks;
+  state::ByteLocks locks;
   std::array<Cell, kBytes> model;
   const int state = 0;
   // Each owner has one range for each run of bytes with the same lock.
@@ -193,7 +193,7 @@ TEST(ByteLocks, RandomOperations_AgreeWithAByteArray) {
   };
   for (int step = 0; step < 20000; ++step) {
     const int who = static_cast<int>(next(3));
-    const LockOwner owner{1, std::to_string(who)};
+    const state::LockOwner owner{1, std::to_string(who)};
     const uint64_t first = next(kBytes);
     const uint64_t last = first + next(static_cast<uint32_t>(kBytes - first));
     const bool write = next(2) == 0;

@@ -204,7 +204,7 @@ TEST_P(OpenTest, ExclusiveCreate_IsKnownByItsVerifier) {
     const std::string name = mode == EXCLUSIVE4 ? "old" : "new";
     const OPEN4res first = open(*client, create_args(mode, name, 42));
     ASSERT_EQ(first.status, NFS4_OK);
-    const NodeId fileid = server->stat("/export/" + name)->fileid;
+    const tree::NodeId fileid = server->stat("/export/" + name)->fileid;
     EXPECT_EQ(open(*client, create_args(mode, name, 42)).status, NFS4_OK);
     EXPECT_EQ(server->stat("/export/" + name)->fileid, fileid);
     EXPECT_EQ(open(*client, create_args(mode, name, 43)).status, NFS4ERR_EXIST);
@@ -355,7 +355,7 @@ TEST_P(OpenTest, SeqidZero_MeansTheCurrentOne) {
 
 TEST_P(OpenTest, Seqid_WrapsToOne) {
   const stateid4 id = client->open("/export/f");
-  server->with_core([&](Core& core) { core.states.find(id)->id.seqid = NFS4_UINT32_MAX; });
+  server->with_core([&](nfs::Core& core) { core.states.find(id)->id.seqid = NFS4_UINT32_MAX; });
   const stateid4 next = client->open("/export/f");
   EXPECT_EQ(next.seqid, 1u);
   stateid4 before = next;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which peers the server believes (docs/conformance/filer.md, "Who is believed"): reserved ports, and the
 // owner of a local connection's other end.
-#include "filer/net/peer_check.h"
+#include "filer/links/peer_check.h"
 
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
@@ -23,7 +23,7 @@ using asio::ip::tcp;
 
 constexpr uint32_t kSomebody = 1002;
 
-Peer peer_of(const char* remote, uint16_t port, const char* local = "192.0.2.9") {
+links::Peer peer_of(const char* remote, uint16_t port, const char* local = "192.0.2.9") {
   return {{make_address(remote), port}, {make_address(local), 2049}};
 }
 
@@ -31,7 +31,7 @@ Peer peer_of(const char* remote, uint16_t port, const char* local = "192.0.2.9")
 struct Local {
   explicit Local(const char* address) : acceptor(context, {make_address(address), 0}) {}
 
-  Peer accept() {
+  links::Peer accept() {
     accepted = acceptor.accept();
     return {accepted.remote_endpoint(), accepted.local_endpoint()};
   }
@@ -57,15 +57,19 @@ bool has_ipv6() {
 
 TEST(PeerCheck, ReservedPorts_AreThoseBelow1024) {
   for (const uint16_t port : std::to_array<uint16_t>({1, 665, 1023}))
-    EXPECT_EQ(why_not_believed(Believed::kReservedPorts, peer_of("192.0.2.1", port)), std::nullopt) << port;
+    EXPECT_EQ(links::why_not_believed(links::Believed::kReservedPorts, peer_of("192.0.2.1", port)),
+              std::nullopt)
+        << port;
   for (const uint16_t port : std::to_array<uint16_t>({0, 1024, 20049, 65535}))
-    EXPECT_NE(why_not_believed(Believed::kReservedPorts, peer_of("192.0.2.1", port)), std::nullopt) << port;
-  EXPECT_EQ(why_not_believed(Believed::kEverybody, peer_of("192.0.2.1", 20049)), std::nullopt);
+    EXPECT_NE(links::why_not_believed(links::Believed::kReservedPorts, peer_of("192.0.2.1", port)),
+              std::nullopt)
+        << port;
+  EXPECT_EQ(links::why_not_believed(links::Believed::kEverybody, peer_of("192.0.2.1", 20049)), std::nullopt);
 }
 
 TEST(PeerCheck, AddressesOfThisMachine_AreKnown) {
   for (const char* address : {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"})
-    EXPECT_TRUE(is_of_this_machine(make_address(address))) << address;
+    EXPECT_TRUE(links::is_of_this_machine(make_address(address))) << address;
 }
 
 // A connection from this machine to one of its network addresses is local too.
@@ -80,12 +84,12 @@ TEST(PeerCheck, AddressesOfItsInterfaces_AreOfThisMachine) {
     sockaddr_in address{};
     std::memcpy(&address, entry->ifa_addr, sizeof(address));
     const asio::ip::address_v4 own(ntohl(address.sin_addr.s_addr));
-    EXPECT_TRUE(is_of_this_machine(own)) << own.to_string();
+    EXPECT_TRUE(links::is_of_this_machine(own)) << own.to_string();
     Local local(own.to_string().c_str());
     local.connect(own.to_string().c_str());
-    const Peer peer = local.accept();
-    EXPECT_EQ(why_not_believed(Believed::kOwnUser, peer), std::nullopt) << own.to_string();
-    EXPECT_EQ(socket_owner(peer), geteuid());
+    const links::Peer peer = local.accept();
+    EXPECT_EQ(links::why_not_believed(links::Believed::kOwnUser, peer), std::nullopt) << own.to_string();
+    EXPECT_EQ(links::socket_owner(peer), geteuid());
     ++looked_at;
   }
   if (looked_at == 0) GTEST_SKIP() << "this machine has no interface with an IPv4 address but loopback";
@@ -96,10 +100,10 @@ TEST(PeerCheck, OwnerOfALocalSocket_IsFoundByEitherWay) {
     if (std::string_view(address) == "::1" && !has_ipv6()) continue;
     Local local(address);
     local.connect(address);
-    const Peer peer = local.accept();
-    EXPECT_EQ(socket_owner(peer), geteuid()) << address;
-    EXPECT_EQ(socket_owner_in_proc(peer), geteuid()) << address;
-    EXPECT_EQ(why_not_believed(Believed::kOwnUser, peer), std::nullopt) << address;
+    const links::Peer peer = local.accept();
+    EXPECT_EQ(links::socket_owner(peer), geteuid()) << address;
+    EXPECT_EQ(links::socket_owner_in_proc(peer), geteuid()) << address;
+    EXPECT_EQ(links::why_not_believed(links::Believed::kOwnUser, peer), std::nullopt) << address;
   }
 }
 
@@ -110,9 +114,9 @@ TEST(PeerCheck, OwnerBehindAMappedAddress_IsFound) {
   for (const char* to : {"127.0.0.1", "::ffff:127.0.0.1"}) {
     Local local("::");
     local.connect(to);
-    const Peer peer = local.accept();
-    EXPECT_EQ(socket_owner(peer), geteuid()) << to;
-    EXPECT_EQ(socket_owner_in_proc(peer), geteuid()) << to;
+    const links::Peer peer = local.accept();
+    EXPECT_EQ(links::socket_owner(peer), geteuid()) << to;
+    EXPECT_EQ(links::socket_owner_in_proc(peer), geteuid()) << to;
   }
 }
 
@@ -120,11 +124,11 @@ TEST(PeerCheck, OwnerBehindAMappedAddress_IsFound) {
 TEST(PeerCheck, SocketThatIsClosed_HasNoOwner) {
   Local local("127.0.0.1");
   local.connect("127.0.0.1");
-  const Peer peer = local.accept();
+  const links::Peer peer = local.accept();
   local.client->close();
-  EXPECT_EQ(socket_owner(peer), std::nullopt);
-  EXPECT_EQ(socket_owner_in_proc(peer), std::nullopt);
-  EXPECT_NE(why_not_believed(Believed::kOwnUser, peer), std::nullopt);
+  EXPECT_EQ(links::socket_owner(peer), std::nullopt);
+  EXPECT_EQ(links::socket_owner_in_proc(peer), std::nullopt);
+  EXPECT_NE(links::why_not_believed(links::Believed::kOwnUser, peer), std::nullopt);
 }
 
 TEST(PeerCheck, AnotherUserOfThisMachine_IsNotTheServersOwn) {
@@ -142,10 +146,10 @@ TEST(PeerCheck, AnotherUserOfThisMachine_IsNotTheServersOwn) {
     _exit(0);
   }
   close(done[0]);
-  const Peer peer = local.accept();
-  EXPECT_EQ(socket_owner(peer), kSomebody);
-  EXPECT_EQ(socket_owner_in_proc(peer), kSomebody);
-  const auto why = why_not_believed(Believed::kOwnUser, peer);
+  const links::Peer peer = local.accept();
+  EXPECT_EQ(links::socket_owner(peer), kSomebody);
+  EXPECT_EQ(links::socket_owner_in_proc(peer), kSomebody);
+  const auto why = links::why_not_believed(links::Believed::kOwnUser, peer);
   ASSERT_TRUE(why);
   EXPECT_NE(why->find("1002"), std::string::npos) << *why;
   close(done[1]);
@@ -156,24 +160,24 @@ TEST(PeerCheck, AnotherUserOfThisMachine_IsNotTheServersOwn) {
 TEST(PeerCheck, WithoutASocket_NobodyOfThisMachineIsBelieved) {
   Local local("127.0.0.1");
   local.connect("127.0.0.1");
-  Peer peer = local.accept();
+  links::Peer peer = local.accept();
   peer.has_socket = false;
-  EXPECT_NE(why_not_believed(Believed::kOwnUser, peer), std::nullopt);
+  EXPECT_NE(links::why_not_believed(links::Believed::kOwnUser, peer), std::nullopt);
 }
 
 TEST(PeerCheck, EndpointsAreReadAsTheyAreShown) {
-  EXPECT_EQ(endpoint_of("10.0.0.1:20049"), tcp::endpoint(make_address("10.0.0.1"), 20049));
-  EXPECT_EQ(endpoint_of("[::1]:700"), tcp::endpoint(make_address("::1"), 700));
-  EXPECT_EQ(endpoint_of("[fe80::1%lo]:7")->address().to_v6().scope_id(), 1u);
+  EXPECT_EQ(links::endpoint_of("10.0.0.1:20049"), tcp::endpoint(make_address("10.0.0.1"), 20049));
+  EXPECT_EQ(links::endpoint_of("[::1]:700"), tcp::endpoint(make_address("::1"), 700));
+  EXPECT_EQ(links::endpoint_of("[fe80::1%lo]:7")->address().to_v6().scope_id(), 1u);
   for (const char* text : {"", ":1", "host:1", "10.0.0.1", "10.0.0.1:70000"})
-    EXPECT_EQ(endpoint_of(text), std::nullopt) << text;
+    EXPECT_EQ(links::endpoint_of(text), std::nullopt) << text;
 }
 
 // RFC 5531 section 9: AUTH_TOOWEAK, "rejected for security reasons". NULL is answered, because it needs no
 // user.
 TEST(PeerCheck, CallsOfWhoIsNotBelieved_AreTooWeak) {
-  Options options;
-  options.believed = Believed::kReservedPorts;
+  nfs::Options options;
+  options.believed = links::Believed::kReservedPorts;
   const auto server = start_server(std::move(options));
   RawClient client(*server);
   const auto answer_to = [&](uint32_t procedure, rpc::auth_flavor flavor) {

@@ -40,7 +40,7 @@ class Placed : public ::testing::TestWithParam<uint32_t> {
   size_t answers = 0;
 
   void SetUp() override {
-    Options options{.manual_clock = true};
+    nfs::Options options{.manual_clock = true};
     options.rdma.listen = true;
     options.rdma.devices = false;
     server = start_server(options);

@@ -119,7 +119,7 @@ Ops path_ops(const std::string& path) {
   return list;
 }
 
-std::unique_ptr<Server> start_server(Options options) {
+std::unique_ptr<Server> start_server(nfs::Options options) {
   auto server = Server::start(std::move(options));
   if (!server) {
     ADD_FAILURE() << describe(server.error());
@@ -143,14 +143,15 @@ std::string name_of(const ::testing::TestParamInfo<Kept>& info) {
   return info.param == Kept::kInMemory ? "InMemory" : "ByHost";
 }
 
-Options kept(Kept where, const TempDirectory& directory, Options options) {
+nfs::Options kept(Kept where, const TempDirectory& directory, nfs::Options options) {
   if (where == Kept::kInMemory) return options;
   unsigned number = 0;
   for (const std::string& path : std::exchange(options.exports, {})) {
     const std::string below = directory.path() + "/" + std::to_string(number++);
     std::filesystem::create_directory(below);
     std::filesystem::permissions(below, std::filesystem::perms(0777));
-    options.directories.push_back({.path = path, .directory = below, .squash = Squash::kNone, .sync = false});
+    options.directories.push_back(
+        {.path = path, .directory = below, .squash = tree::Squash::kNone, .sync = false});
   }
   return options;
 }

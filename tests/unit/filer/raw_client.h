@@ -159,7 +159,7 @@ LOCK4args first_lock(stateid4 open, nfs_lock_type4 type, uint64_t offset, uint64
                      const std::string& owner = "process");
 Ops operator+(Ops a, const Ops& b);
 
-std::unique_ptr<Server> start_server(Options options = {});
+std::unique_ptr<Server> start_server(nfs::Options options = {});
 
 // A directory of the host; the destructor removes it.
 class TempDirectory {
@@ -178,7 +178,7 @@ class TempDirectory {
 enum class Kept { kInMemory, kByHost };
 std::string name_of(const ::testing::TestParamInfo<Kept>& info);
 // Options with "/export" and the other exports kept there; callers keep the user that they claim.
-Options kept(Kept where, const TempDirectory& directory, Options options = {});
+nfs::Options kept(Kept where, const TempDirectory& directory, nfs::Options options = {});
 // Whether the server can act as its callers, which needs root. Otherwise tests of the host's permissions are
 // skipped.
 bool may_act_as_callers();

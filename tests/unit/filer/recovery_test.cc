@@ -257,7 +257,7 @@ TEST_F(RecoveryTest, SequenceInTime_KeepsTheLease) {
 }
 
 TEST_F(RecoveryTest, ExpiredLeaseWithForgetting_IsBadsession) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kForgetClient; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kForgetClient; });
   client->open("/export/f");
   server->advance_clock(kLease + std::chrono::seconds(1));
   EXPECT_EQ(client->run({}).status, NFS4ERR_BADSESSION);
@@ -267,7 +267,7 @@ TEST_F(RecoveryTest, ExpiredLeaseWithForgetting_IsBadsession) {
 // "locks associated with an expired lease do not prevent such a conflicting lock from being granted but MUST
 // be revoked as necessary"; SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED.
 TEST_F(RecoveryTest, CourtesyClient_LosesOnlyWhatConflicts) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   server->make_file("/export/g", "other", 0666);
   const stateid4 f = client->open("/export/f", OPEN4_SHARE_ACCESS_BOTH, OPEN4_SHARE_DENY_BOTH);
   const stateid4 g = client->open("/export/g");
@@ -282,7 +282,7 @@ TEST_F(RecoveryTest, CourtesyClient_LosesOnlyWhatConflicts) {
 
 // Two opens of one expired client deny another client's I/O: both are revoked.
 TEST_F(RecoveryTest, CourtesyDenials_AllYieldToAnonymousIo) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE, "a");
   client->open("/export/f", OPEN4_SHARE_ACCESS_READ, OPEN4_SHARE_DENY_WRITE, "b");
   RawClient second(*server, "two");
@@ -306,7 +306,7 @@ TEST_F(RecoveryTest, RevokedLock_IsFreedAfterItsOpenToo) {
 }
 
 TEST_F(RecoveryTest, CourtesyLocks_YieldToOthers) {
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   const stateid4 open = client->open("/export/f");
   ASSERT_EQ(lock(*client, open, 0, 10).status, NFS4_OK);
   RawClient second(*server, "two");

@@ -66,7 +66,8 @@ TEST_F(SequenceTest, OlderSequence_IsMisordered) {
 // "If the previous sequence ID was 0xFFFFFFFF, then the next request for the slot MUST have the sequence ID
 // set to zero".
 TEST_F(SequenceTest, SequenceIds_WrapToZero) {
-  server->with_core([&](Core& core) { core.clients.find(client->session)->slots[0].sequence = 0xfffffffe; });
+  server->with_core(
+      [&](nfs::Core& core) { core.clients.find(client->session)->slots[0].sequence = 0xfffffffe; });
   client->sequences[0] = 0xfffffffe;
   EXPECT_EQ(client->run({}).status, NFS4_OK);
   EXPECT_EQ(client->run({}).status, NFS4_OK);
@@ -107,7 +108,7 @@ TEST_F(SequenceTest, RetryWithOtherOperations_IsFalseWhereChecked) {
   const SEQUENCE4args s = client->next_sequence();
   EXPECT_EQ(sequence(s, ops(PUTROOTFH4args{})).status, NFS4_OK);
   EXPECT_EQ(sequence(s, ops(PUTROOTFH4args{}, GETFH4args{})).status, NFS4ERR_SEQ_FALSE_RETRY);
-  server->configure([](Switches& sw) { sw.detect_false_retry = false; });
+  server->configure([](nfs::Switches& sw) { sw.detect_false_retry = false; });
   const COMPOUND4res reply = sequence(s, ops(PUTROOTFH4args{}, GETFH4args{}));
   EXPECT_EQ(reply.resarray.size(), 2u) << "the cached reply to the original request";
 }

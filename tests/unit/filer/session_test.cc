@@ -180,7 +180,7 @@ TEST(CreateSession, OtherPrincipal_CannotConfirm) {
 
 // "the server MAY decrease this value but MUST NOT increase it"; back channel counts "MUST NOT change".
 TEST(CreateSession, Attributes_AreGrantedWithinLimits) {
-  Options options;
+  nfs::Options options;
   options.limits.max_slots = 4;
   options.limits.max_request_bytes = 100'000;
   const auto server = start_server(options);
@@ -200,7 +200,7 @@ TEST(CreateSession, Attributes_AreGrantedWithinLimits) {
 
 // The session's attributes promise memory for cached replies: an eighth of what is left.
 TEST(CreateSession, ReplyCache_IsSharedOut) {
-  Options options;
+  nfs::Options options;
   options.limits.reply_cache_bytes = 1u << 20;
   const auto server = start_server(options);
   uint32_t before = 16u << 10;  // 8 slots
@@ -276,9 +276,9 @@ TEST(BackChannel, LostConnection_IsReportedUntilBound) {
   RawClient client(*server);
   ASSERT_TRUE(client.establish());
   client.reconnect();
-  ASSERT_TRUE(server->wait_until([](Core& core) {
+  ASSERT_TRUE(server->wait_until([](nfs::Core& core) {
     bool gone = true;
-    core.clients.each_session([&](Session& s) { gone = gone && s.back_links.empty(); });
+    core.clients.each_session([&](state::Session& s) { gone = gone && s.back_links.empty(); });
     return gone;
   }));
   ASSERT_EQ(client.run({}).status, NFS4_OK);
@@ -296,7 +296,7 @@ TEST(Sequence, UnboundConnectionUnderEnforcement_IsRefused) {
   const auto server = start_server();
   RawClient client(*server);
   ASSERT_TRUE(client.establish());
-  server->configure([](Switches& s) { s.enforce_connection_binding = true; });
+  server->configure([](nfs::Switches& s) { s.enforce_connection_binding = true; });
   EXPECT_EQ(client.run({}).status, NFS4_OK) << "bound by CREATE_SESSION";
   client.reconnect();
   EXPECT_EQ(client.run({}).status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
@@ -330,11 +330,11 @@ TEST(BackchannelCtl, NewProgram_IsUsedForCallbacks) {
   as_user.cbsp_sys_cred.uid = 42;
   ASSERT_EQ(client.run(ops(BACKCHANNEL_CTL4args{0x40000099, {as_user}})).status, NFS4_OK);
   client.session_request.csa_cb_program = 0x40000099;  // what serve_callback expects
-  Callback callback;
+  nfs::Callback callback;
   callback.ops.push_back({CB_RECALL_ANY4args{0, {}}});
   const auto id = server->call_back(callback);
   ASSERT_TRUE(id && client.serve_callback());
-  EXPECT_EQ(server->wait_callback(*id).state, CallbackResult::State::kAnswered);
+  EXPECT_EQ(server->wait_callback(*id).state, nfs::CallbackResult::State::kAnswered);
   // "If the RPCSEC_GSS handle identified by gcbp_handle_from_server does not exist on the server, ...
   // NFS4ERR_NOENT."
   callback_sec_parms4 gss;

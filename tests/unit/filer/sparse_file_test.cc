@@ -9,30 +9,30 @@
 namespace nfsrdma::filer {
 namespace {
 
-std::string content(const SparseFile& f) {
+std::string content(const tree::SparseFile& f) {
   ByteVector bytes;
   EXPECT_EQ(f.read(0, f.size() + 1, bytes), f.size());
   return std::string(as_string_view(bytes));
 }
 
-void put(SparseFile& f, uint64_t offset, std::string_view data, bool stable) {
+void put(tree::SparseFile& f, uint64_t offset, std::string_view data, bool stable) {
   f.write(offset, as_const_bytes(data), stable);
 }
 
 TEST(SparseFile, HoleOfFiveGigabytes_CostsNothing) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, uint64_t{5} << 30, "end", true);
   EXPECT_EQ(f.size(), (uint64_t{5} << 30) + 3);
-  EXPECT_EQ(f.allocated_bytes(), SparseFile::kPageBytes);
+  EXPECT_EQ(f.allocated_bytes(), tree::SparseFile::kPageBytes);
   ByteVector in_the_hole(1, std::byte{'?'});
   EXPECT_EQ(f.read(12345, 10, in_the_hole), 10u);
   EXPECT_EQ(as_string_view(in_the_hole), "?" + std::string(10, '\0'));
   f.resize(uint64_t{1} << 40);
-  EXPECT_EQ(f.allocated_bytes(), SparseFile::kPageBytes);
+  EXPECT_EQ(f.allocated_bytes(), tree::SparseFile::kPageBytes);
 }
 
 TEST(SparseFile, Truncation_ClearsWhatExtensionShowsAgain) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, std::string(10000, 'a'), true);
   f.resize(5);
   f.resize(10);
@@ -40,7 +40,7 @@ TEST(SparseFile, Truncation_ClearsWhatExtensionShowsAgain) {
 }
 
 TEST(SparseFile, CrashAfterUnstableWrite_RestoresOldBytesAndSize) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, "stable content", true);
   put(f, 7, "CHANGED and longer", false);
   EXPECT_TRUE(f.has_unstable());
@@ -50,7 +50,7 @@ TEST(SparseFile, CrashAfterUnstableWrite_RestoresOldBytesAndSize) {
 }
 
 TEST(SparseFile, CommitOfPartOfTheRange_KeepsOnlyThatPart) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, "0123456789", true);
   put(f, 0, "abcdefghij", false);
   f.commit(2, 3);
@@ -59,7 +59,7 @@ TEST(SparseFile, CommitOfPartOfTheRange_KeepsOnlyThatPart) {
 }
 
 TEST(SparseFile, CommitOfZeroBytes_ReachesTheEnd) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, "abcdefghij", false);
   f.commit(4, 0);
   f.crash();
@@ -67,7 +67,7 @@ TEST(SparseFile, CommitOfZeroBytes_ReachesTheEnd) {
 }
 
 TEST(SparseFile, StableWriteOverUnstable_SurvivesAndTheRestDoesNot) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, "0000000000", true);
   put(f, 0, "uuuuuuuuuu", false);
   put(f, 3, "SSS", true);
@@ -76,7 +76,7 @@ TEST(SparseFile, StableWriteOverUnstable_SurvivesAndTheRestDoesNot) {
 }
 
 TEST(SparseFile, UnstableWriteTwice_RestoresWhatWasBeforeTheFirst) {
-  SparseFile f;
+  tree::SparseFile f;
   put(f, 0, "original", true);
   put(f, 0, "first___", false);
   put(f, 0, "second__", false);
@@ -88,7 +88,7 @@ TEST(SparseFile, UnstableWriteTwice_RestoresWhatWasBeforeTheFirst) {
 TEST(SparseFile, RandomOperations_AgreeWithTheModel) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
-    SparseFile f;
+    tree::SparseFile f;
     std::string now;
     std::string stable;  // content after a crash
     const auto write_model = [](std::string& s, uint64_t at, const std::string& data) {

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 class StateLimits : public ::testing::Test {
  protected:
   // One client may have at most half of `limits`.
-  void start(StateTable::Limits limits) {
+  void start(state::StateTable::Limits limits) {
     server = start_server({.state_limits = limits, .manual_clock = true});
     for (const char* path : {"/export/f", "/export/g", "/export/h"}) server->make_file(path, "content", 0666);
     one = std::make_unique<RawClient>(*server, "one");
@@ -127,7 +127,7 @@ TEST_F(StateLimits, WhatIsGivenUp_IsNotCountedAnyMore) {
 
 TEST_F(StateLimits, WhatARestartTook_IsNotCountedAnyMore) {
   start({.max_states = 4});
-  server->configure([](Switches& s) { s.keep_sessions_on_restart = true; });
+  server->configure([](nfs::Switches& s) { s.keep_sessions_on_restart = true; });
   for (int round = 0; round < 5; ++round) {
     ASSERT_EQ(try_open(*one, "f"), NFS4_OK) << round;
     ASSERT_EQ(try_open(*one, "g"), NFS4_OK) << round;
@@ -141,12 +141,12 @@ TEST_F(StateLimits, WhatARestartTook_IsNotCountedAnyMore) {
 TEST_F(StateLimits, Counts_AreOfWhatIsThere) {
   start({});
   const auto expect = [&](size_t states, size_t of_one, size_t locks) {
-    server->with_core([&](Core& core) {
+    server->with_core([&](nfs::Core& core) {
       EXPECT_EQ(core.states.size(), states);
       EXPECT_EQ(core.clients.find(one->clientid)->states.size(), of_one);
       EXPECT_EQ(core.states.lock_count(), locks);
       size_t counted = 0;
-      core.clients.each_client([&](const Client& c) { counted += c.locks; });
+      core.clients.each_client([&](const state::Client& c) { counted += c.locks; });
       EXPECT_EQ(counted, locks);
     });
   };
@@ -174,7 +174,7 @@ TEST_F(StateLimits, Counts_AreOfWhatIsThere) {
 // A client at its own limit does not cause expired clients to be forgotten.
 TEST_F(StateLimits, AtOnesOwnLimit_NobodyElseIsForgotten) {
   start({.max_states = 4});
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   const stateid4 theirs = two->open("/export/h");
   server->advance_clock(seconds(80));
   ASSERT_EQ(try_open(*one, "f"), NFS4_OK);
@@ -186,7 +186,7 @@ TEST_F(StateLimits, AtOnesOwnLimit_NobodyElseIsForgotten) {
 
 TEST_F(StateLimits, OneExpiredClient_IsEnoughWhereItIs) {
   start({.max_states = 4});
-  server->configure([](Switches& s) { s.expiry = Expiry::kCourtesy; });
+  server->configure([](nfs::Switches& s) { s.expiry = nfs::Expiry::kCourtesy; });
   RawClient three(*server, "three");
   ASSERT_TRUE(three.establish());
   ASSERT_EQ(try_open(*one, "f"), NFS4_OK);
@@ -223,7 +223,7 @@ TEST_F(StateLimits, WhoseLeaseIsOver_MakesRoom) {
 
 TEST_F(StateLimits, Delegations_AreNotOfferedWhereThereIsNoRoom) {
   start({.max_states = 6});
-  server->configure([](Switches& s) { s.delegations = Delegations::kReadOrWrite; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kReadOrWrite; });
   const auto open = [&](const std::string& name) {
     OPEN4args args = one->open_args(name, OPEN4_SHARE_ACCESS_READ);
     args.share_access |= OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
@@ -238,7 +238,7 @@ TEST_F(StateLimits, Delegations_AreNotOfferedWhereThereIsNoRoom) {
 // Before DELEGRETURN, the client must be able to claim the opens under the delegation.
 TEST_F(StateLimits, ADelegation_CanBeGivenBackAtTheLimit) {
   start({.max_states = 4});
-  server->configure([](Switches& s) { s.delegations = Delegations::kReadOrWrite; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kReadOrWrite; });
   OPEN4args args = one->open_args("f", OPEN4_SHARE_ACCESS_READ);
   args.share_access |= OPEN4_SHARE_ACCESS_WANT_READ_DELEG;
   const open_delegation4 held = at<OPEN4res>(one->run_at("/export", ops(args)), 0).resok4.delegation;
@@ -256,8 +256,8 @@ TEST_F(StateLimits, ADelegation_CanBeGivenBackAtTheLimit) {
 // Also if the record says only that the client held some state.
 TEST_F(StateLimits, ADelegationThatIsReclaimedAgain_IsTheSame) {
   start({});
-  server->configure([](Switches& s) {
-    s.delegations = Delegations::kReadOrWrite;
+  server->configure([](nfs::Switches& s) {
+    s.delegations = nfs::Delegations::kReadOrWrite;
     s.verify_reclaims = false;
   });
   one->open("/export/f");
@@ -277,7 +277,7 @@ TEST_F(StateLimits, ADelegationThatIsReclaimedAgain_IsTheSame) {
     if (!first) first = res.resok4.delegation.stateid;
     EXPECT_EQ(res.resok4.delegation.stateid, *first);
   }
-  server->with_core([](Core& core) { EXPECT_EQ(core.states.size(), 2u); });
+  server->with_core([](nfs::Core& core) { EXPECT_EQ(core.states.size(), 2u); });
 }
 
 TEST_F(StateLimits, LocksAtTheLimit_CanBeReclaimedAndBecomeFewer) {
@@ -309,7 +309,7 @@ TEST_F(StateLimits, LocksAtTheLimit_CanBeReclaimedAndBecomeFewer) {
 // A client that waits for CB_NOTIFY_LOCK and also polls is notified once.
 TEST_F(StateLimits, WhoAsksForALockAgainAndAgain_IsToldOnce) {
   start({});
-  server->configure([](Switches& s) { s.notify_locks = true; });
+  server->configure([](nfs::Switches& s) { s.notify_locks = true; });
   const stateid4 held = lock(*one, one->open("/export/f"), 0, 10).resok4.lock_stateid;
   const stateid4 open = two->open("/export/f");
   const LOCK4args args = first_lock(open, WRITEW_LT, 0, 10, "waiter");

@@ -41,8 +41,8 @@ LOCK4args lock(stateid4 id, bool first) {
 }
 
 const std::vector<Taker>& takers() {
-  constexpr unsigned kOpen = mask(StateKind::kOpen);
-  constexpr unsigned kLock = mask(StateKind::kLock);
+  constexpr unsigned kOpen = mask(state::StateKind::kOpen);
+  constexpr unsigned kLock = mask(state::StateKind::kLock);
   static const std::vector<Taker> kTakers = {
       {"READ",
        [](stateid4 id) {
@@ -63,7 +63,8 @@ const std::vector<Taker>& takers() {
          return ops(LOCKU4args{WRITE_LT, 0, id, 5, 1});
        },
        kLock},
-      {"DELEGRETURN", [](stateid4 id) { return ops(DELEGRETURN4args{id}); }, mask(StateKind::kDelegation)},
+      {"DELEGRETURN", [](stateid4 id) { return ops(DELEGRETURN4args{id}); },
+       mask(state::StateKind::kDelegation)},
       {"CLOSE",
        [](stateid4 id) {
          return ops(CLOSE4args{0, id});
@@ -108,8 +109,8 @@ TEST_F(StateidsTest, OnesThatDoNotFit_AreBad) {
     const stateid4 upgraded = one->open("/export/f");
     const stateid4 elsewhere = one->open("/export/g");
     const stateid4 locked = first_lock(*one, upgraded);
-    const bool takes_open = taker.kinds == 0 || (taker.kinds & mask(StateKind::kOpen)) != 0;
-    const bool takes_lock = taker.kinds == 0 || (taker.kinds & mask(StateKind::kLock)) != 0;
+    const bool takes_open = taker.kinds == 0 || (taker.kinds & mask(state::StateKind::kOpen)) != 0;
+    const bool takes_lock = taker.kinds == 0 || (taker.kinds & mask(state::StateKind::kLock)) != 0;
     stateid4 future = upgraded;
     future.seqid += 5;
     stateid4 nowhere = upgraded;
@@ -138,7 +139,7 @@ TEST_F(StateidsTest, OnesThatDoNotFit_AreBad) {
 // Only operations that could have used the stateid report why it was revoked; others return
 // NFS4ERR_BAD_STATEID.
 TEST_F(StateidsTest, RevokedOnes_SaySoWhereTheyBelong) {
-  server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kRead; });
   OPEN4args want = one->open_args("f", OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
   const COMPOUND4res reply = one->run_at("/export", ops(want));
   const OPEN4resok held = at<OPEN4res>(reply, 0).resok4;
@@ -290,7 +291,7 @@ TEST_F(StateidsTest, UnlockingWhatIsNotLocked_IsFine) {
 // A recall that was lost with its session is sent on the next one: "the server ... will need to retry"
 // (sections 2.10.6.3 and 2.10.11.1: the client creates a new session).
 TEST_F(StateidsTest, RecallLostWithItsSession_IsSentOverTheNext) {
-  server->configure([](Switches& s) { s.delegations = Delegations::kRead; });
+  server->configure([](nfs::Switches& s) { s.delegations = nfs::Delegations::kRead; });
   const OPEN4args want = one->open_args("f", OPEN4_SHARE_ACCESS_READ | OPEN4_SHARE_ACCESS_WANT_READ_DELEG);
   const COMPOUND4res reply = one->run_at("/export", ops(want));
   const stateid4 held = at<OPEN4res>(reply, 0).resok4.delegation.stateid;

@@ -19,7 +19,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "client/filesystem.h"
+#include "client/api/filesystem.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/sync.h"
 

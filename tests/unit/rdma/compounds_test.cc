@@ -14,7 +14,7 @@
 #include <random>
 #include <set>
 
-#include "client/nfs4/compound.h"
+#include "client/nfs4/session/compound.h"
 #include "tests/unit/fabric/support/fabrics.h"
 #include "tests/unit/rdma/support/rdma_rig.h"
 #include "xdr/rpc.h"
@@ -159,18 +159,18 @@ class Lane {
   }
 
  private:
-  client::CompoundBuilder compound() {
-    client::CompoundBuilder b(credential_, "TEST");
+  client::nfs4::CompoundBuilder compound() {
+    client::nfs4::CompoundBuilder b(credential_, "TEST");
     b.putfh(handle_of(number_));
     return b;
   }
 
-  std::optional<client::CompoundReply> run(client::CompoundBuilder& b, const Slice& sink = {}) {
+  std::optional<client::nfs4::CompoundReply> run(client::nfs4::CompoundBuilder& b, const Slice& sink = {}) {
     if (!b.ok()) return fail("it cannot be encoded");
-    const client::SlotTicket ticket;
+    const client::nfs4::SlotTicket ticket;
     rpc::Outcome outcome = client_.call(b.finish(&ticket, false)).get();
     if (!outcome.reply) return fail(describe(outcome.reply.error()));
-    auto reply = client::CompoundReply::parse(*std::move(outcome.reply), sink, "TEST", true);
+    auto reply = client::nfs4::CompoundReply::parse(*std::move(outcome.reply), sink, "TEST", true);
     if (!reply) return fail(describe(reply.error()));
     if (!reply->expect<nfs4::PUTFH4res>()) return fail("PUTFH");
     return *std::move(reply);

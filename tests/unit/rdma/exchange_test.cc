@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "tests/unit/rdma/support/rdma_rig.h"
-#include "transport/tcp/server_address.h"
+#include "transport/net/server_address.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Versions, Exchange, testing::Values(Versions::kOnly1, V
 TEST(Following, Connection_GoesWhereTheFirstWent) {
   LoopThread loop;
   TestServer server{*loop, {}, [](auto&, ByteVector) {}};
-  const auto address = std::make_shared<tcp::ServerAddress>();
+  const auto address = std::make_shared<net::ServerAddress>();
   rdma::RdmaOptions options = quick_rdma(server.port());
   options.address = address;
   rdma::RdmaOptions following = options;
@@ -203,7 +203,7 @@ TEST(Following, Connection_GoesWhereTheFirstWent) {
   Client first{*loop, options};
   ASSERT_TRUE(first.start());
   ASSERT_TRUE(address->get());
-  EXPECT_EQ(tcp::to_string(*address->get()), first.status().peer);
+  EXPECT_EQ(net::to_string(*address->get()), first.status().peer);
   ASSERT_TRUE(second.start());
   EXPECT_EQ(second.status().peer, first.status().peer);
 }
@@ -211,13 +211,13 @@ TEST(Following, Connection_GoesWhereTheFirstWent) {
 // If another transport can be tried, the first connection has a short timeout; later ones have not.
 TEST(Following, SilentPort_IsLeftAfterTheFirstTimeout) {
   LoopThread loop;
-  const tcp::Socket listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const net::Socket listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
   ASSERT_EQ(::listen(listening.get(), 4), 0);
-  rdma::RdmaOptions options = quick_rdma(tcp::local_endpoint(listening.get())->port());
+  rdma::RdmaOptions options = quick_rdma(net::local_endpoint(listening.get())->port());
   options.connect_timeout = std::chrono::minutes(1);
   options.first_connect_timeout = std::chrono::milliseconds(100);
   Client client{*loop, options};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connector and Resolver: every address is tried, and errors name the host, the address and the reason.
-#include "transport/tcp/connector.h"
+#include "transport/net/connector.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -10,15 +10,15 @@
 
 #include "tests/unit/transport/support/black_hole.h"
 #include "tests/unit/transport/support/rig.h"
-#include "transport/tcp/server_address.h"
+#include "transport/net/server_address.h"
 
 namespace nfsrdma::test {
 namespace {
 
-using tcp::Connected;
-using tcp::Connector;
-using tcp::Endpoint;
-using tcp::Endpoints;
+using net::Connected;
+using net::Connector;
+using net::Endpoint;
+using net::Endpoints;
 
 Endpoint endpoint(const char* address, uint16_t port) {
   Endpoint e;
@@ -45,7 +45,7 @@ class ClosedPort {
   uint16_t port = 0;
 
  private:
-  tcp::Socket socket_;
+  net::Socket socket_;
 };
 
 struct Fixture {
@@ -79,7 +79,7 @@ TEST(Connector, AddressesInOrder_FirstThatAnswersIsTaken) {
 // A session lives on one machine, and a name may stand for several machines.
 TEST(Connector, Follower_GoesWhereTheFirstWent) {
   Listener listener("127.0.0.2");
-  const auto address = std::make_shared<tcp::ServerAddress>();
+  const auto address = std::make_shared<net::ServerAddress>();
   Fixture first, other;
   first.options.host = "127.0.0.2";
   first.options.port = listener.port();
@@ -165,11 +165,11 @@ TEST(Connector, Socket_HasTheOptionsOfTheMount) {
 }
 
 TEST(DeadPeerTimes, ExtremeOptions_StayWithinWhatTheKernelTakes) {
-  const tcp::DeadPeerTimes shortest = tcp::dead_peer_times(std::chrono::milliseconds(1), 0);
+  const net::DeadPeerTimes shortest = net::dead_peer_times(std::chrono::milliseconds(1), 0);
   EXPECT_EQ(shortest.keepalive_idle_s, 1);
   EXPECT_EQ(shortest.keepalive_count, 1);
   EXPECT_EQ(shortest.user_timeout_ms, 1u);
-  const tcp::DeadPeerTimes longest = tcp::dead_peer_times(std::chrono::hours(1000), 4'000'000'000u);
+  const net::DeadPeerTimes longest = net::dead_peer_times(std::chrono::hours(1000), 4'000'000'000u);
   EXPECT_EQ(longest.keepalive_idle_s, 32767);
   EXPECT_EQ(longest.keepalive_count, 127);
   EXPECT_EQ(longest.user_timeout_ms, static_cast<unsigned>(INT32_MAX));
@@ -189,7 +189,7 @@ TEST(Connector, ReservedPort_BelowTheLimitWhenPermittedAndAnyPortOtherwise) {
     ASSERT_TRUE(c) << describe(c.error());
     ports.insert(std::stoi(c->local.substr(c->local.rfind(':') + 1)));
   }
-  const tcp::Socket probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const net::Socket probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_port = htons(665);
@@ -200,20 +200,20 @@ TEST(Connector, ReservedPort_BelowTheLimitWhenPermittedAndAnyPortOtherwise) {
 
 TEST(Resolver, LiteralAddresses_AnsweredWithoutALookup) {
   LoopThread loop;
-  tcp::Resolver r(*loop);
-  const Result<Endpoints> v4 = run_on(*loop, r.resolve("192.0.2.7", 2049, tcp::Family::kAny));
+  net::Resolver r(*loop);
+  const Result<Endpoints> v4 = run_on(*loop, r.resolve("192.0.2.7", 2049, net::Family::kAny));
   ASSERT_TRUE(v4);
   ASSERT_EQ(v4->size(), 1u);
   EXPECT_EQ(to_string(v4->front()), "192.0.2.7:2049");
-  const Result<Endpoints> v6 = run_on(*loop, r.resolve("2001:db8::1", 20049, tcp::Family::kIpv6));
+  const Result<Endpoints> v6 = run_on(*loop, r.resolve("2001:db8::1", 20049, net::Family::kIpv6));
   ASSERT_TRUE(v6);
   EXPECT_EQ(to_string(v6->front()), "[2001:db8::1]:20049");
 }
 
 TEST(Resolver, LocalHost_IsLookedUpInAThread) {
   LoopThread loop;
-  tcp::Resolver r(*loop);
-  const Result<Endpoints> found = run_on(*loop, r.resolve("localhost", 2049, tcp::Family::kIpv4));
+  net::Resolver r(*loop);
+  const Result<Endpoints> found = run_on(*loop, r.resolve("localhost", 2049, net::Family::kIpv4));
   ASSERT_TRUE(found) << describe(found.error());
   EXPECT_EQ(to_string(found->front()), "127.0.0.1:2049");
 }
@@ -236,8 +236,8 @@ TEST(Resolver, UnknownHost_ErrorNamesIt) {
 TEST(Resolver, CancelledLookup_EndsAtOnceAndItsThreadTouchesNothing) {
   for (int i = 0; i < 50; ++i) {
     LoopThread loop;
-    tcp::Resolver r(*loop);
-    auto looking = start_on(*loop, r.resolve("localhost", 2049, tcp::Family::kAny));
+    net::Resolver r(*loop);
+    auto looking = start_on(*loop, r.resolve("localhost", 2049, net::Family::kAny));
     call_on(*loop, [&] { r.cancel(); });
     const Result<Endpoints> found = looking.get();
     // Either the answer or cancel() may be first; the thread may still be running when the loop is destroyed
@@ -259,7 +259,7 @@ TEST(TcpTransport, RefusedPort_StartSaysWhere) {
 }
 
 TEST(TcpTransport, Ipv6Loopback_Connects) {
-  tcp::Socket listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  net::Socket listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 a{};
   a.sin6_family = AF_INET6;
   a.sin6_addr = in6addr_loopback;

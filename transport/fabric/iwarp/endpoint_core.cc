@@ -22,14 +22,14 @@ constexpr size_t kLargestPayload = (kMaxUlpduBytes - kTaggedBytes) / 16 * 16;
 // RFC 5044 section 5.1: a peer may count on frames of at least 128 bytes.
 constexpr size_t kSmallestFrame = 128;
 
-bool is_loopback(const tcp::Endpoint& e) {
+bool is_loopback(const net::Endpoint& e) {
   if (e.family() == AF_INET) {
     return ntohl(reinterpret_cast<const sockaddr_in*>(e.get())->sin_addr.s_addr) >> 24 == 127;
   }
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(e.get())->sin6_addr);
 }
 
-bool same_host(const tcp::Endpoint& a, const tcp::Endpoint& b) {
+bool same_host(const net::Endpoint& a, const net::Endpoint& b) {
   if (a.family() != b.family()) return false;
   if (a.family() == AF_INET) {
     return reinterpret_cast<const sockaddr_in*>(a.get())->sin_addr.s_addr ==
@@ -40,10 +40,10 @@ bool same_host(const tcp::Endpoint& a, const tcp::Endpoint& b) {
 }
 
 bool peer_is_here(int fd) {
-  tcp::Endpoint peer;
+  net::Endpoint peer;
   peer.length = sizeof(peer.address);
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.address), &peer.length) != 0) return false;
-  const Result<tcp::Endpoint> local = tcp::local_endpoint(fd);
+  const Result<net::Endpoint> local = net::local_endpoint(fd);
   return local && (is_loopback(peer) || same_host(peer, *local));
 }
 

@@ -23,15 +23,15 @@
 #include "transport/fabric/iwarp/send_queue.h"
 #include "transport/fabric/iwarp/stag_table.h"
 #include "transport/fabric/iwarp/stream_reader.h"
+#include "transport/net/connector.h"
+#include "transport/net/socket_io.h"
 #include "transport/runtime/log.h"
-#include "transport/tcp/connector.h"
-#include "transport/tcp/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 
 // A connection after the MPA start-up.
 struct Established {
-  tcp::Connected connection;
+  net::Connected connection;
   Agreed agreed;
   bool active = false;
   ByteVector private_data;  // the peer's
@@ -118,8 +118,8 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   StreamReader reader_;
   SendQueue queue_;
 
-  tcp::LowWater low_water_;
-  tcp::PipeFiller filler_;
+  net::LowWater low_water_;
+  net::PipeFiller filler_;
   bool receiving_ = false;       // on_readable() is on the stack
   bool waits_readable_ = false;  // on_readable() will be called
   bool paused_ = false;          // not reading: the peer does not take the responses to its requests

@@ -106,7 +106,7 @@ EndpointCore::Received EndpointCore::receive(size_t& total) {
   if (window.pipe != nullptr) {
     if (const auto received = receive_into_pipe(window, total)) return *received;
   }
-  const ssize_t n = tcp::receive_into(descriptor_.native_handle(), window.direct, window.staging);
+  const ssize_t n = net::receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0 && errno == EAGAIN) return Received::kDrained;
   if (n <= 0) {
     const char* cut = reader_.inside_frame() ? "the peer closed the connection in the middle of a frame"
@@ -124,7 +124,7 @@ EndpointCore::Received EndpointCore::receive(size_t& total) {
 
 std::optional<EndpointCore::Received> EndpointCore::receive_into_pipe(const StreamReader::Window& window,
                                                                       size_t& total) {
-  using Step = tcp::PipeFiller::Step;
+  using Step = net::PipeFiller::Step;
   switch (filler_.fill(*window.pipe, descriptor_.native_handle(), window.direct.size())) {
     case Step::kSome:
       reader_.commit_piped(filler_.bytes());

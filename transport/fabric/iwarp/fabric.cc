@@ -22,15 +22,15 @@ class IwarpFabric final : public Fabric {
   }
 
  private:
-  Task<Result<std::unique_ptr<Endpoint>>> start_up(tcp::Connected connected, EndpointOptions options,
+  Task<Result<std::unique_ptr<Endpoint>>> start_up(net::Connected connected, EndpointOptions options,
                                                    TimePoint deadline);
 
   Loop& loop_;
   const Options options_;
   const std::shared_ptr<log::Throttle> violations_ = std::make_shared<log::Throttle>();
   // For the current connect().
-  tcp::TcpOptions tcp_;
-  std::optional<tcp::Connector> connector_;
+  net::ConnectorOptions tcp_;
+  std::optional<net::Connector> connector_;
   StartupSocket* startup_ = nullptr;
 };
 
@@ -46,14 +46,14 @@ Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::connect(ConnectOptions opti
   tcp_.retrans = options_.retrans;
   tcp_.connect_timeout = options.timeout;
   connector_.emplace(loop_, tcp_);
-  Result<tcp::Connected> connected = co_await connector_->connect();
+  Result<net::Connected> connected = co_await connector_->connect();
   connector_.reset();
   if (!connected) co_return fail(std::move(connected).error());
   const TimePoint deadline = Clock::now() + options.timeout;
   co_return co_await start_up(std::move(*connected), std::move(options.endpoint), deadline);
 }
 
-Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::start_up(tcp::Connected connected,
+Task<Result<std::unique_ptr<Endpoint>>> IwarpFabric::start_up(net::Connected connected,
                                                               EndpointOptions options, TimePoint deadline) {
   StartupSocket startup(loop_, std::move(connected.socket), deadline);
   StartupTerms terms{options_.crc, options_.ird, options_.ord, options.say(true)};

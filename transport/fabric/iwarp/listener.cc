@@ -9,8 +9,8 @@
 #include <map>
 
 #include "transport/fabric/iwarp/endpoint.h"
+#include "transport/net/endpoint.h"
 #include "transport/runtime/log.h"
-#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::fabric::iwarp {
 namespace {
@@ -29,7 +29,7 @@ Error listen_error(int errnum, std::string cause) {
 
 class IwarpIncoming final : public Incoming {
  public:
-  IwarpIncoming(Loop& loop, const Options& options, tcp::Connected connected, StartupFrame request,
+  IwarpIncoming(Loop& loop, const Options& options, net::Connected connected, StartupFrame request,
                 std::shared_ptr<log::Throttle> violations)
       : loop_(loop),
         options_(options),
@@ -46,7 +46,7 @@ class IwarpIncoming final : public Incoming {
  private:
   Loop& loop_;
   const Options options_;
-  tcp::Connected connected_;
+  net::Connected connected_;
   const StartupFrame request_;
   const std::shared_ptr<log::Throttle> violations_;
 };
@@ -83,10 +83,10 @@ void IwarpIncoming::refuse() {
   if (!connected_.socket) return;
   const ByteVector reply = encode(make_rejection(request_));
   (void)::send(connected_.socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  connected_.socket = tcp::Socket();
+  connected_.socket = net::Socket();
 }
 
-Result<tcp::Socket> open_socket(const std::string& address, uint16_t port) {
+Result<net::Socket> open_socket(const std::string& address, uint16_t port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -96,7 +96,7 @@ Result<tcp::Socket> open_socket(const std::string& address, uint16_t port) {
       ::getaddrinfo(address.empty() ? nullptr : address.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (code != 0) return fail(listen_error(EADDRNOTAVAIL, address + ": " + ::gai_strerror(code)));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
-  tcp::Socket s(::socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  net::Socket s(::socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!s) return fail(listen_error(errno, "socket"));
   const int on = 1;
   if (::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
@@ -108,7 +108,7 @@ Result<tcp::Socket> open_socket(const std::string& address, uint16_t port) {
 
 }  // namespace
 
-ListenerCore::ListenerCore(Loop& loop, const Options& options, tcp::Socket socket, OnIncoming on_incoming)
+ListenerCore::ListenerCore(Loop& loop, const Options& options, net::Socket socket, OnIncoming on_incoming)
     : loop_(loop),
       options_(options),
       descriptor_(loop.context(), socket.release()),
@@ -153,11 +153,11 @@ void ListenerCore::wait() {
 
 void ListenerCore::on_readable() {
   for (unsigned taken = 0; !stopped_ && taken < kMostAtOnce; ++taken) {
-    tcp::Endpoint peer;
+    net::Endpoint peer;
     peer.length = sizeof(peer.address);
-    tcp::Connected connected;
+    net::Connected connected;
     connected.socket =
-        tcp::Socket(::accept4(descriptor_.native_handle(), reinterpret_cast<sockaddr*>(&peer.address),
+        net::Socket(::accept4(descriptor_.native_handle(), reinterpret_cast<sockaddr*>(&peer.address),
                               &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!connected.socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -171,18 +171,18 @@ void ListenerCore::on_readable() {
       });
       return;
     }
-    const auto times = tcp::dead_peer_times(options_.timeo, options_.retrans);
-    const Result<tcp::Endpoint> local = tcp::local_endpoint(connected.socket.get());
-    if (!tcp::configure(connected.socket.get(), times) || !local) continue;  // already disconnected
-    connected.peer = tcp::to_string(peer);
-    connected.local = tcp::to_string(*local);
-    std::string address = tcp::address_in(connected.peer);
+    const auto times = net::dead_peer_times(options_.timeo, options_.retrans);
+    const Result<net::Endpoint> local = net::local_endpoint(connected.socket.get());
+    if (!net::configure(connected.socket.get(), times) || !local) continue;  // already disconnected
+    connected.peer = net::to_string(peer);
+    connected.local = net::to_string(*local);
+    std::string address = net::address_in(connected.peer);
     loop_.spawn(start_up(shared_from_this(), std::move(connected), std::move(address)));
   }
   wait();  // the loop does its other work first
 }
 
-Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected,
+Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, net::Connected connected,
                               std::string address) {
   StartupSocket startup(self->loop_, std::move(connected.socket),
                         Clock::now() + self->options_.startup_timeout);
@@ -208,9 +208,9 @@ Task<> ListenerCore::start_up(std::shared_ptr<ListenerCore> self, tcp::Connected
 Result<std::unique_ptr<Listener>> make_listener(Loop& loop, const Options& options,
                                                 const std::string& address, uint16_t port,
                                                 OnIncoming on_incoming) {
-  Result<tcp::Socket> socket = open_socket(address, port);
+  Result<net::Socket> socket = open_socket(address, port);
   if (!socket) return fail(std::move(socket).error());
-  const Result<tcp::Endpoint> bound = tcp::local_endpoint(socket->get());
+  const Result<net::Endpoint> bound = net::local_endpoint(socket->get());
   if (!bound) return fail(bound.error());
   auto core = std::make_shared<ListenerCore>(loop, options, std::move(*socket), std::move(on_incoming));
   core->begin();

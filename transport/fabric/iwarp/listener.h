@@ -26,14 +26,14 @@ using OnIncoming = std::function<void(std::unique_ptr<Incoming>)>;
 // Shared by the listener and the coroutines and handlers that it started.
 class ListenerCore final : public std::enable_shared_from_this<ListenerCore> {
  public:
-  ListenerCore(Loop& loop, const Options& options, tcp::Socket socket, OnIncoming on_incoming);
+  ListenerCore(Loop& loop, const Options& options, net::Socket socket, OnIncoming on_incoming);
   void begin();
   void stop();
 
  private:
   void wait();
   void on_readable();
-  static Task<> start_up(std::shared_ptr<ListenerCore> self, tcp::Connected connected, std::string address);
+  static Task<> start_up(std::shared_ptr<ListenerCore> self, net::Connected connected, std::string address);
   void make_room();
 
   Loop& loop_;

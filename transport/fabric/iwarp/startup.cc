@@ -23,19 +23,19 @@ Error cancelled_error() {
 Task<Result<>> StartupSocket::ready(For what) {
   if (cancelled_) co_return fail(cancelled_error());
   using Descriptor = asio::posix::stream_descriptor;
-  auto wait = std::make_shared<tcp::SocketWait>(loop_, socket_.get());
+  auto wait = std::make_shared<net::SocketWait>(loop_, socket_.get());
   wait_ = wait;
-  tcp::SocketWait::arm(wait, what == For::kRead ? Descriptor::wait_read : Descriptor::wait_write, deadline_);
-  const tcp::SocketWait::End end = co_await wait->wait();
+  net::SocketWait::arm(wait, what == For::kRead ? Descriptor::wait_read : Descriptor::wait_write, deadline_);
+  const net::SocketWait::End end = co_await wait->wait();
   wait_.reset();
-  if (end == tcp::SocketWait::End::kTimeout) co_return fail(startup_error("no answer in time", ETIMEDOUT));
-  if (end == tcp::SocketWait::End::kCancelled) co_return fail(cancelled_error());
+  if (end == net::SocketWait::End::kTimeout) co_return fail(startup_error("no answer in time", ETIMEDOUT));
+  if (end == net::SocketWait::End::kCancelled) co_return fail(cancelled_error());
   co_return Result<>{};
 }
 
 void StartupSocket::cancel() {
   cancelled_ = true;
-  if (const auto wait = wait_) wait->finish(tcp::SocketWait::End::kCancelled);
+  if (const auto wait = wait_) wait->finish(net::SocketWait::End::kCancelled);
 }
 
 Task<Result<>> StartupSocket::read(MutableBytes into) {

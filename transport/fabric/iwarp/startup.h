@@ -13,14 +13,14 @@
 #include <memory>
 
 #include "transport/fabric/iwarp/mpa.h"
-#include "transport/tcp/connector.h"
-#include "transport/tcp/socket_io.h"
+#include "transport/net/connector.h"
+#include "transport/net/socket_io.h"
 
 namespace nfsrdma::fabric::iwarp {
 
 class StartupSocket {
  public:
-  StartupSocket(Loop& loop, tcp::Socket socket, TimePoint deadline)
+  StartupSocket(Loop& loop, net::Socket socket, TimePoint deadline)
       : loop_(loop), socket_(std::move(socket)), deadline_(deadline) {}
 
   // Active side. On an error for which the RFC wants a Terminate, sends it.
@@ -32,7 +32,7 @@ class StartupSocket {
 
   // The current operation ends soon, and no further one starts.
   void cancel();
-  tcp::Socket release() { return std::move(socket_); }
+  net::Socket release() { return std::move(socket_); }
 
  private:
   enum class For : uint8_t { kRead, kWrite };
@@ -41,9 +41,9 @@ class StartupSocket {
   Task<Result<StartupFrame>> read_frame(StartupFrame::Kind kind);
 
   Loop& loop_;
-  tcp::Socket socket_;
+  net::Socket socket_;
   const TimePoint deadline_;
-  std::shared_ptr<tcp::SocketWait> wait_;
+  std::shared_ptr<net::SocketWait> wait_;
   bool cancelled_ = false;
 };
 

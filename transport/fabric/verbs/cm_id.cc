@@ -49,8 +49,8 @@ CmEvent copy_of(const rdma_cm_event& e) {
   return copy;
 }
 
-tcp::Endpoint endpoint_of(const sockaddr* address) {
-  tcp::Endpoint e;
+net::Endpoint endpoint_of(const sockaddr* address) {
+  net::Endpoint e;
   e.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&e.address, address, e.length);
   return e;
@@ -138,12 +138,12 @@ CmId::~CmId() {
 }
 
 std::string CmId::peer() const {
-  return tcp::to_string(endpoint_of(rdma_get_peer_addr(id_)));
+  return net::to_string(endpoint_of(rdma_get_peer_addr(id_)));
 }
 std::string CmId::local() const {
-  return tcp::to_string(local_endpoint());
+  return net::to_string(local_endpoint());
 }
-tcp::Endpoint CmId::local_endpoint() const {
+net::Endpoint CmId::local_endpoint() const {
   return endpoint_of(rdma_get_local_addr(id_));
 }
 

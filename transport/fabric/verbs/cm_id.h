@@ -16,8 +16,8 @@
 #include <memory>
 
 #include "transport/fabric/verbs/open_device.h"
+#include "transport/net/endpoint.h"
 #include "transport/runtime/loop.h"
-#include "transport/tcp/endpoint.h"
 #include "xdr/support/bytes.h"
 #include "xdr/support/result.h"
 
@@ -79,7 +79,7 @@ class CmId {
 
   std::string peer() const;
   std::string local() const;
-  tcp::Endpoint local_endpoint() const;
+  net::Endpoint local_endpoint() const;
 
   // Waits for the next event, which must have this type. Errors: the error for another event; ETIMEDOUT;
   // kInterrupted after cancel(). At most one waiter, and no handler.

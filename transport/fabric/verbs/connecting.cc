@@ -37,7 +37,7 @@ void Context::witness(const CmId& id, const std::shared_ptr<OpenDevice>& device)
   };
   Result<std::unique_ptr<CmId>> made = CmId::create(id.channel());
   if (!made) return without();
-  tcp::Endpoint at = id.local_endpoint();
+  net::Endpoint at = id.local_endpoint();
   at.set_port(0);  // any other port
   // The address may also belong to another device.
   if (rdma_bind_addr((*made)->get(), reinterpret_cast<sockaddr*>(&at.address)) != 0 ||

@@ -56,10 +56,10 @@ std::string missing(const Options& wanted) {
   return fmt::format("this machine has no RDMA device {} but {}", wanted.device, names);
 }
 
-std::optional<tcp::Endpoint> address_of_gid(const uint8_t (&gid)[16], unsigned interface) {
+std::optional<net::Endpoint> address_of_gid(const uint8_t (&gid)[16], unsigned interface) {
   in6_addr address{};
   std::memcpy(&address, gid, sizeof(address));
-  tcp::Endpoint e;
+  net::Endpoint e;
   if (IN6_IS_ADDR_V4MAPPED(&address)) {
     auto& v4 = reinterpret_cast<sockaddr_in&>(e.address);
     v4.sin_family = AF_INET;
@@ -76,8 +76,8 @@ std::optional<tcp::Endpoint> address_of_gid(const uint8_t (&gid)[16], unsigned i
   return e;
 }
 
-Result<tcp::Endpoints> source_addresses(const Options& options, int family) {
-  tcp::Endpoints found;
+Result<net::Endpoints> source_addresses(const Options& options, int family) {
+  net::Endpoints found;
   if (options.device.empty()) return found;
   int count = 0;
   const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> contexts(rdma_get_devices(&count),

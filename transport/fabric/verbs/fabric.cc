@@ -11,7 +11,7 @@
 #include "transport/fabric/verbs/endpoint.h"
 #include "transport/fabric/verbs/errors.h"
 #include "transport/fabric/verbs/listener.h"
-#include "transport/tcp/server_address.h"
+#include "transport/net/server_address.h"
 
 namespace nfsrdma::fabric::verbs {
 namespace {
@@ -36,19 +36,19 @@ class VerbsFabric final : public Fabric {
   }
 
  private:
-  Task<Result<tcp::Endpoints>> addresses(const ConnectOptions& options);
-  Task<Made> connect_any(const ConnectOptions& options, tcp::Endpoints endpoints);
-  Task<Made> connect_one(const ConnectOptions& options, tcp::Endpoint endpoint);
-  Task<Made> connect_from(const ConnectOptions& options, tcp::Endpoint endpoint,
-                          std::optional<tcp::Endpoint> source);
-  Task<Result<>> find_path(CmId& id, tcp::Endpoint endpoint, TimePoint deadline);
+  Task<Result<net::Endpoints>> addresses(const ConnectOptions& options);
+  Task<Made> connect_any(const ConnectOptions& options, net::Endpoints endpoints);
+  Task<Made> connect_one(const ConnectOptions& options, net::Endpoint endpoint);
+  Task<Made> connect_from(const ConnectOptions& options, net::Endpoint endpoint,
+                          std::optional<net::Endpoint> source);
+  Task<Result<>> find_path(CmId& id, net::Endpoint endpoint, TimePoint deadline);
   Task<Made> establish(const ConnectOptions& options, std::unique_ptr<CmId> id, TimePoint deadline);
-  Result<> bind(CmId& id, const ConnectOptions& options, const tcp::Endpoint& to,
-                const std::optional<tcp::Endpoint>& source);
+  Result<> bind(CmId& id, const ConnectOptions& options, const net::Endpoint& to,
+                const std::optional<net::Endpoint>& source);
   Result<> check_device(const CmId& id) const;
 
   const std::shared_ptr<Context> context_;
-  tcp::Resolver resolver_;
+  net::Resolver resolver_;
   CmId* under_way_ = nullptr;
   bool cancelled_ = false;
 };
@@ -58,38 +58,38 @@ int left_ms(TimePoint deadline) {
   return static_cast<int>(std::max<int64_t>(left.count(), 1));
 }
 
-bool is_link_local(const tcp::Endpoint& e) {
+bool is_link_local(const net::Endpoint& e) {
   if (e.family() != AF_INET6) return false;
   return IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(e.address).sin6_addr);
 }
 
-Task<Result<tcp::Endpoints>> VerbsFabric::addresses(const ConnectOptions& options) {
+Task<Result<net::Endpoints>> VerbsFabric::addresses(const ConnectOptions& options) {
   if (options.follows) {
-    const std::optional<tcp::Endpoint> taken = options.address->get();
+    const std::optional<net::Endpoint> taken = options.address->get();
     if (!taken) co_return fail(rdma_error(EHOSTUNREACH, "connect", "the first connection is not made yet"));
-    co_return tcp::Endpoints{*taken};
+    co_return net::Endpoints{*taken};
   }
   co_return co_await resolver_.resolve(options.host, options.port, options.family);
 }
 
 Task<Made> VerbsFabric::connect(ConnectOptions options) {
   cancelled_ = false;
-  Result<tcp::Endpoints> endpoints = co_await addresses(options);
+  Result<net::Endpoints> endpoints = co_await addresses(options);
   if (!endpoints) co_return fail(std::move(endpoints).error());
   co_return co_await connect_any(options, std::move(*endpoints));
 }
 
-Task<Made> VerbsFabric::connect_any(const ConnectOptions& options, tcp::Endpoints endpoints) {
+Task<Made> VerbsFabric::connect_any(const ConnectOptions& options, net::Endpoints endpoints) {
   int errnum = EHOSTUNREACH;
   std::string cause;
-  for (const tcp::Endpoint& endpoint : endpoints) {
+  for (const net::Endpoint& endpoint : endpoints) {
     if (cancelled_) break;
     Made made = co_await connect_one(options, endpoint);
     if (made && options.address && !options.follows) options.address->set(endpoint);
     if (made || made.error().recovery == Recovery::kInterrupted) co_return made;
     errnum = made.error().errnum;
     if (!cause.empty()) cause += "; ";
-    cause += fmt::format("{}: {}", tcp::to_string(endpoint), std::strerror(errnum));
+    cause += fmt::format("{}: {}", net::to_string(endpoint), std::strerror(errnum));
     if (!made.error().cause.empty()) cause += fmt::format(" ({})", made.error().cause);
   }
   if (cancelled_)
@@ -101,20 +101,20 @@ Task<Made> VerbsFabric::connect_any(const ConnectOptions& options, tcp::Endpoint
   co_return fail(rdma_error(errnum, "connect", std::move(cause)));
 }
 
-Task<Made> VerbsFabric::connect_one(const ConnectOptions& options, tcp::Endpoint endpoint) {
-  Result<tcp::Endpoints> sources = source_addresses(context_->options, endpoint.family());
+Task<Made> VerbsFabric::connect_one(const ConnectOptions& options, net::Endpoint endpoint) {
+  Result<net::Endpoints> sources = source_addresses(context_->options, endpoint.family());
   if (!sources) co_return fail(std::move(sources).error());
   if (sources->empty()) co_return co_await connect_from(options, endpoint, std::nullopt);
   Made made = fail(rdma_error(ENODEV, "connect", {}));
-  for (const tcp::Endpoint& source : *sources) {
+  for (const net::Endpoint& source : *sources) {
     made = co_await connect_from(options, endpoint, source);
     if (made || cancelled_) break;
   }
   co_return made;
 }
 
-Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoint endpoint,
-                                     std::optional<tcp::Endpoint> source) {
+Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, net::Endpoint endpoint,
+                                     std::optional<net::Endpoint> source) {
   const TimePoint deadline = Clock::now() + options.timeout;
   Result<std::shared_ptr<CmChannel>> channel = context_->channel();
   if (!channel) co_return fail(std::move(channel).error());
@@ -134,9 +134,9 @@ Task<Made> VerbsFabric::connect_from(const ConnectOptions& options, tcp::Endpoin
 // the two addresses is the wildcard address. If no reserved port is available, goes on without: most servers
 // do not require one, and over RDMA hardly any does. Without a given source address, a link-local destination
 // gets no reserved port either: a bound identifier does not take the interface from its destination.
-Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, const tcp::Endpoint& to,
-                           const std::optional<tcp::Endpoint>& source) {
-  tcp::Endpoint from = source.value_or(tcp::Endpoint{});
+Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, const net::Endpoint& to,
+                           const std::optional<net::Endpoint>& source) {
+  net::Endpoint from = source.value_or(net::Endpoint{});
   if (!source) {
     from.address.ss_family = static_cast<sa_family_t>(to.family());
     from.length = to.family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
@@ -154,10 +154,10 @@ Result<> VerbsFabric::bind(CmId& id, const ConnectOptions& options, const tcp::E
     }
   }
   if (!source || try_port(0)) return {};
-  return fail(rdma_error(errno, "connect", "from " + tcp::to_string(from)));
+  return fail(rdma_error(errno, "connect", "from " + net::to_string(from)));
 }
 
-Task<Result<>> VerbsFabric::find_path(CmId& id, tcp::Endpoint endpoint, TimePoint deadline) {
+Task<Result<>> VerbsFabric::find_path(CmId& id, net::Endpoint endpoint, TimePoint deadline) {
   auto* to = reinterpret_cast<sockaddr*>(&endpoint.address);
   if (rdma_resolve_addr(id.get(), nullptr, to, left_ms(deadline)) != 0)
     co_return fail(

@@ -13,8 +13,8 @@
 #include "transport/fabric/verbs/endpoint.h"
 #include "transport/fabric/verbs/errors.h"
 #include "transport/fabric/verbs/verbs.h"
+#include "transport/net/endpoint.h"
 #include "transport/runtime/log.h"
-#include "transport/tcp/endpoint.h"
 
 namespace nfsrdma::fabric::verbs {
 namespace {
@@ -48,7 +48,7 @@ class Accepting {
   Accepting& operator=(const Accepting&) = delete;
 
  private:
-  static std::string address_of(const CmId& id) { return tcp::address_in(id.peer()); }
+  static std::string address_of(const CmId& id) { return net::address_in(id.peer()); }
 
   Context& context_;
   CmId& id_;
@@ -119,7 +119,7 @@ void VerbsIncoming::refuse() {
 // holds a weak pointer.
 class Listening final : public std::enable_shared_from_this<Listening> {
  public:
-  Listening(std::shared_ptr<Context> context, tcp::Endpoint address, OnIncoming on_incoming)
+  Listening(std::shared_ptr<Context> context, net::Endpoint address, OnIncoming on_incoming)
       : context_(std::move(context)),
         address_(address),
         on_incoming_(std::move(on_incoming)),
@@ -133,7 +133,7 @@ class Listening final : public std::enable_shared_from_this<Listening> {
   void begin_again_after(std::chrono::milliseconds pause);
 
   const std::shared_ptr<Context> context_;
-  tcp::Endpoint address_;
+  net::Endpoint address_;
   const OnIncoming on_incoming_;
   std::unique_ptr<CmId> id_;  // null: no device has the address
   asio::steady_timer again_;
@@ -146,7 +146,7 @@ Result<> Listening::begin() {
   if (!id) return fail(listen_error(id.error().errnum, id.error().cause));
   auto* to = reinterpret_cast<sockaddr*>(&address_.address);
   if (rdma_bind_addr((*id)->get(), to) != 0 || rdma_listen((*id)->get(), kBacklog) != 0)
-    return fail(listen_error(errno, "RDMA, " + tcp::to_string(address_)));
+    return fail(listen_error(errno, "RDMA, " + net::to_string(address_)));
   context_->note_device(**id);
   address_.set_port(ntohs(rdma_get_src_port((*id)->get())));
   id_ = std::move(*id);
@@ -160,7 +160,7 @@ void Listening::on_event(CmEvent& event) {
     context_->note_device(*id);
     return on_incoming_(std::make_unique<VerbsIncoming>(context_, std::move(id), std::move(event)));
   }
-  log::warn("RDMA: listening at {}: {}", tcp::to_string(address_), describe(to_error(event)));
+  log::warn("RDMA: listening at {}: {}", net::to_string(address_), describe(to_error(event)));
   // From the timer, because the identifier is on the stack here.
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) begin_again_after(std::chrono::milliseconds(0));
 }
@@ -172,7 +172,7 @@ void Listening::begin_again_after(std::chrono::milliseconds pause) {
     if (ec || !self) return;
     self->id_.reset();
     if (!self->begin()) return self->begin_again_after(kPause);
-    log::info("RDMA: listening at {} again", tcp::to_string(self->address_));
+    log::info("RDMA: listening at {} again", net::to_string(self->address_));
   });
 }
 
@@ -185,7 +185,7 @@ class VerbsListener final : public Listener {
   const std::shared_ptr<Listening> listening_;
 };
 
-Result<tcp::Endpoint> look_up(const std::string& address, uint16_t port) {
+Result<net::Endpoint> look_up(const std::string& address, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
@@ -193,7 +193,7 @@ Result<tcp::Endpoint> look_up(const std::string& address, uint16_t port) {
   const char* host = address.empty() ? nullptr : address.c_str();
   const int code = ::getaddrinfo(host, std::to_string(port).c_str(), &hints, &list);
   if (code != 0) return fail(listen_error(EADDRNOTAVAIL, address + ": " + ::gai_strerror(code)));
-  tcp::Endpoint found;
+  net::Endpoint found;
   std::memcpy(&found.address, list->ai_addr, list->ai_addrlen);
   found.length = list->ai_addrlen;
   ::freeaddrinfo(list);
@@ -207,7 +207,7 @@ Result<std::unique_ptr<Listener>> make_listener(const std::shared_ptr<Context>& 
                                                 OnIncoming on_incoming) {
   if (std::string lacks = missing(context->options); !lacks.empty())
     return fail(listen_error(ENODEV, std::move(lacks)));
-  Result<tcp::Endpoint> to = look_up(address, port);
+  Result<net::Endpoint> to = look_up(address, port);
   if (!to) return fail(std::move(to).error());
   auto listening = std::make_shared<Listening>(context, *to, std::move(on_incoming));
   NFSRDMA_TRY(listening->begin());

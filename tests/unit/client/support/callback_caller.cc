@@ -11,16 +11,16 @@ nfs4::sessionid4 CallbackCaller::session(unsigned n) {
 
 CallbackCaller::CallbackCaller() {
   slots.open(1, session(1), 16, {2});
-  server.session_opened(session(1), client::offered_back_channel());
+  server.session_opened(session(1), client::nfs4::offered_back_channel());
 }
 
-client::DelegationRef CallbackCaller::grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
-                                            bool write) {
+client::nfs4::DelegationRef CallbackCaller::grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
+                                                  bool write) {
   nfs4::open_delegation4 granted;
   granted.delegation_type = write ? nfs4::OPEN_DELEGATE_WRITE : nfs4::OPEN_DELEGATE_READ;
   granted.stateid = stateid;
-  auto delegation = std::make_shared<client::Delegation>(fh, granted, nullptr, 1);
-  delegations.add(delegation, client::Delegations::Came::kGranted);
+  auto delegation = std::make_shared<client::nfs4::Delegation>(fh, granted, nullptr, 1);
+  delegations.add(delegation, client::nfs4::Delegations::Came::kGranted);
   return delegation;
 }
 

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "client/nfs4/callback.h"
+#include "client/nfs4/callbacks/callback.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "xdr/rpc.h"
 
@@ -36,8 +36,8 @@ class CallbackCaller {
   struct Header {
     uint32_t xid = kXid;
     uint32_t rpc_version = rpc::kRpcVersion;
-    uint32_t program = client::kCallbackProgram;
-    uint32_t version = client::kCallbackVersion;
+    uint32_t program = client::nfs4::kCallbackProgram;
+    uint32_t version = client::nfs4::kCallbackVersion;
     uint32_t procedure = 1;
     rpc::opaque_auth credential{};
   };
@@ -65,16 +65,17 @@ class CallbackCaller {
   }
 
   LoopThread loop;
-  client::SlotTable slots;
-  client::NodeTable nodes;
+  client::nfs4::SlotTable slots;
+  client::nfs4::NodeTable nodes;
   // Adds a delegation of the file, as an OPEN's reply does.
-  client::DelegationRef grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, bool write = false);
-  void returned(const client::DelegationRef& delegation) {
-    delegations.remove(delegation, client::Delegations::Went::kReturned);
+  client::nfs4::DelegationRef grant(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid,
+                                    bool write = false);
+  void returned(const client::nfs4::DelegationRef& delegation) {
+    delegations.remove(delegation, client::nfs4::Delegations::Went::kReturned);
   }
 
-  client::Delegations delegations;
-  client::CallbackServer server{slots, nodes, delegations};
+  client::nfs4::Delegations delegations;
+  client::nfs4::CallbackServer server{slots, nodes, delegations};
 
  private:
   std::array<uint32_t, 64> sequences_{};

@@ -104,10 +104,12 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
   }
   void mount_with_delegations() {
-    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
     mount = make_mount(keep_data);
   }
-  std::vector<filer::StateFacts> delegations() { return live_states(*server, filer::StateKind::kDelegation); }
+  std::vector<filer::StateFacts> delegations() {
+    return live_states(*server, filer::state::StateKind::kDelegation);
+  }
   // Waits until earlier requests on every connection are executed.
   void pass_every_connection() {
     for (unsigned i = 0; i < mount->loops().size(); ++i) {

@@ -13,12 +13,12 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
     server = start_filer();
-    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
     server->make_file("/export/file", "content", 0666);
     mount = std::make_unique<TestMount>(*server, TestMount::Settings{.loops = GetParam()});
   }
 
-  std::vector<filer::StateFacts> live(filer::StateKind kind) { return live_states(*server, kind); }
+  std::vector<filer::StateFacts> live(filer::state::StateKind kind) { return live_states(*server, kind); }
   client::DelegationStatistics numbers() { return mount->fs().statistics().delegations; }
   uint64_t executed(nfs4::nfs_opnum4 op) { return server->executed(op).executed; }
   // `believed`: how long attributes are valid without a promise.
@@ -33,14 +33,15 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   void start_with_a_short_lease(std::chrono::seconds believed = std::chrono::seconds(0)) {
     mount.reset();
     server = start_filer({.lease = std::chrono::seconds(1), .manual_clock = true});
-    server->configure([](filer::Switches& s) { s.delegations = filer::Delegations::kReadOrWrite; });
+    server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
     server->make_file("/export/file", "content", 0666);
     mount_with(believed);
   }
   void revoke_delegations() {
-    server->with_core([](filer::Core& core) {
-      core.states.each([&](filer::State& s) {
-        if (s.kind == filer::StateKind::kDelegation) core.states.revoke(s, filer::Revoked::kRecall);
+    server->with_core([](filer::nfs::Core& core) {
+      core.states.each([&](filer::state::State& s) {
+        if (s.kind == filer::state::StateKind::kDelegation)
+          core.states.revoke(s, filer::state::Revoked::kRecall);
       });
     });
   }
@@ -50,18 +51,20 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   }
   // Waits until the mount has returned every delegation.
   bool returned() {
-    return server->wait_until([](filer::Core& core) {
+    return server->wait_until([](filer::nfs::Core& core) {
       bool any = false;
-      core.states.each(
-          [&](const filer::State& s) { any = any || (s.kind == filer::StateKind::kDelegation && s.live()); });
+      core.states.each([&](const filer::state::State& s) {
+        any = any || (s.kind == filer::state::StateKind::kDelegation && s.live());
+      });
       return !any;
     });
   }
   // As returned(), and the server has no revoked delegation either.
   bool none_left() {
-    return server->wait_until([](filer::Core& core) {
+    return server->wait_until([](filer::nfs::Core& core) {
       bool any = false;
-      core.states.each([&](const filer::State& s) { any = any || s.kind == filer::StateKind::kDelegation; });
+      core.states.each(
+          [&](const filer::state::State& s) { any = any || s.kind == filer::state::StateKind::kDelegation; });
       return !any;
     });
   }

@@ -74,12 +74,12 @@ rdma::Versions versions_under_test() {
   return rdma::Versions::kOnly2;
 }
 
-std::unique_ptr<filer::Server> start_filer(filer::Options options) {
+std::unique_ptr<filer::Server> start_filer(filer::nfs::Options options) {
   options.rdma.listen = options.rdma.listen || transport_under_test() == TransportKind::kSoftwareRdma;
   const std::vector<std::string> exports = options.exports;
   auto server = filer::Server::start(std::move(options));
   EXPECT_TRUE(server) << describe(server.error());
-  (*server)->with_core([&exports](filer::Core& core) {
+  (*server)->with_core([&exports](filer::nfs::Core& core) {
     for (const std::string& path : exports) core.tree.walk(path)->mode = 0777;
   });
   return std::move(*server);
@@ -99,7 +99,7 @@ TestMount::TestMount(filer::Server& server, Settings settings) : server_(server)
   options.close_delay = {};  // so that a test's counts are complete when the call returns
   options.client_name = client_name_ = "test mount " + std::to_string(++count);
   if (settings.options) settings.options(options);
-  fs_ = std::make_unique<Nfs4Filesystem>(loops_, buffers_, options);
+  fs_ = std::make_unique<client::nfs4::Nfs4Filesystem>(loops_, buffers_, options);
   loops_.start();
   if (!settings.mount) return;
   const Result<Entry> mounted = mount();

@@ -18,7 +18,7 @@
 #include <map>
 #include <set>
 
-#include "client/nfs4/nfs4_filesystem.h"
+#include "client/nfs4/ops/nfs4_filesystem.h"
 #include "filer/server.h"
 #include "tests/unit/transport/support/run_on.h"
 
@@ -59,9 +59,10 @@ int errno_of(const Result<T>& result) {
 }
 
 // The server's states of this kind that are not revoked.
-inline std::vector<filer::StateFacts> live_states(filer::Server& server, filer::StateKind kind) {
+inline std::vector<filer::StateFacts> live_states(filer::Server& server, filer::state::StateKind kind) {
   std::vector<filer::StateFacts> all = server.states();
-  std::erase_if(all, [kind](const auto& s) { return s.kind != kind || s.revoked != filer::Revoked::kNo; });
+  std::erase_if(all,
+                [kind](const auto& s) { return s.kind != kind || s.revoked != filer::state::Revoked::kNo; });
   return all;
 }
 
@@ -87,7 +88,7 @@ class TestMount {
   // The server may hold state whose reply was made unreadable, so the client ID may remain.
   void expect_leftovers() { leftovers_ = true; }
 
-  client::Nfs4Filesystem& fs() { return *fs_; }
+  client::nfs4::Nfs4Filesystem& fs() { return *fs_; }
   const client::NodeRef& root() const { return root_; }
   RecordingFrontEnd front_end;
   client::RequestContext user(uint32_t uid = 0, uint32_t gid = 0);
@@ -156,7 +157,7 @@ class TestMount {
   std::atomic<uint32_t> thread_{process(1)};
   LoopPool loops_;
   BufferPool buffers_;
-  std::unique_ptr<client::Nfs4Filesystem> fs_;
+  std::unique_ptr<client::nfs4::Nfs4Filesystem> fs_;
   client::NodeRef root_;
   // Keeps the node of each reply, as the kernel does.
   Result<client::Entry> remember(Result<client::Entry> entry);
@@ -169,6 +170,6 @@ class TestMount {
 
 // A filer whose clock stands still, with exports (one, unless the options say otherwise) that everybody may
 // use.
-std::unique_ptr<filer::Server> start_filer(filer::Options options = {.manual_clock = true});
+std::unique_ptr<filer::Server> start_filer(filer::nfs::Options options = {.manual_clock = true});
 
 }  // namespace nfsrdma::test

@@ -308,7 +308,7 @@ int rdma_destroy_id(rdma_cm_id* id) {
   return 0;
 }
 int rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
-  nfsrdma::tcp::Endpoint e;
+  nfsrdma::net::Endpoint e;
   e.length = address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   std::memcpy(&e.address, address, e.length);
   the_device->bound.push_back(e);

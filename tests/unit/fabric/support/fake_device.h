@@ -15,7 +15,7 @@
 #include <functional>
 #include <vector>
 
-#include "transport/tcp/endpoint.h"
+#include "transport/net/endpoint.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma::test {
@@ -50,12 +50,12 @@ struct FakeDevice {
   int post_recv_returns = 0;
   ibv_qp_state state_of_pairs = IBV_QPS_RTS;
   // The errno of rdma_bind_addr().
-  std::function<int(const tcp::Endpoint&)> on_bind = [](const tcp::Endpoint&) { return 0; };
+  std::function<int(const net::Endpoint&)> on_bind = [](const net::Endpoint&) { return 0; };
   std::function<void()> on_destroy_id = [] {};
   bool peers_establish = true;  // false: the peer never confirms the connection
 
   std::vector<Posted> posted;
-  std::vector<tcp::Endpoint> bound;  // in the order of the calls
+  std::vector<net::Endpoint> bound;  // in the order of the calls
   std::vector<ByteVector> said;      // private data of connect and accept calls
   unsigned ids = 0;                  // existing ones
   unsigned domains = 0;              // existing protection domains

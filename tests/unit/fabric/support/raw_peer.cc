@@ -70,7 +70,7 @@ ByteVector read_request(uint32_t msn, const iwarp::ReadRequest& request) {
 }
 
 RawPeer RawPeer::connect(uint16_t port) {
-  tcp::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  net::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in a{};
   a.sin_family = AF_INET;
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -21,8 +21,8 @@ class BlackHole {
   uint16_t port() const { return listener_.port(); }
 
  private:
-  tcp::Socket connect() {
-    tcp::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  net::Socket connect() {
+    net::Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     sockaddr_in a{};
     a.sin_family = AF_INET;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -31,7 +31,7 @@ class BlackHole {
     return s;
   }
   Listener listener_{"127.0.0.1", 0, 1};
-  std::vector<tcp::Socket> fillers_;
+  std::vector<net::Socket> fillers_;
 };
 
 }  // namespace nfsrdma::test

@@ -25,7 +25,7 @@ bool wait_for(int fd, short events, std::chrono::milliseconds patience) {
 
 }  // namespace
 
-PeerSocket::PeerSocket(tcp::Socket socket) : socket_(std::move(socket)) {
+PeerSocket::PeerSocket(net::Socket socket) : socket_(std::move(socket)) {
   const timeval patience{kPatience.count(), 0};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
@@ -109,7 +109,7 @@ PeerSocket Listener::accept() {
     ADD_FAILURE() << "nobody connected for " << kPatience.count() << " s";
     return {};
   }
-  return PeerSocket(tcp::Socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  return PeerSocket(net::Socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
 }
 
 size_t open_descriptors() {

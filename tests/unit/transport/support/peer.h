@@ -16,14 +16,14 @@
 
 #include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
-#include "transport/tcp/endpoint.h"
+#include "transport/net/endpoint.h"
 
 namespace nfsrdma::test {
 
 class PeerSocket {
  public:
   PeerSocket() = default;
-  explicit PeerSocket(tcp::Socket socket);
+  explicit PeerSocket(net::Socket socket);
 
   // The next record, with its fragments joined; `fragments` receives their lengths. nullopt: the client
   // closed the connection.
@@ -35,14 +35,14 @@ class PeerSocket {
   // False if the client has closed the connection.
   bool write(ConstBytes bytes);
   bool write_record(ConstBytes message, size_t fragment = 0) { return write(record(message, fragment)); }
-  void close() { socket_ = tcp::Socket(); }
+  void close() { socket_ = net::Socket(); }
   // Ends the connection with an RST.
   void reset();
   int fd() const { return socket_.get(); }
   explicit operator bool() const { return static_cast<bool>(socket_); }
 
  private:
-  tcp::Socket socket_;
+  net::Socket socket_;
 };
 
 class Listener {
@@ -52,10 +52,10 @@ class Listener {
   PeerSocket accept();
   // True if no client is waiting to be accepted.
   bool quiet();
-  void close() { socket_ = tcp::Socket(); }
+  void close() { socket_ = net::Socket(); }
 
  private:
-  tcp::Socket socket_;
+  net::Socket socket_;
   uint16_t port_ = 0;
 };
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// AccessService: what the server lets a user do (ACCESS), and in which directories the kernel may cache
+// names. One per mount; any loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "client/core/attribute_service.h"
+#include "client/core/mount_parts.h"
+
+namespace nfsrdma::client {
+
+// Every ACCESS requests all bits, so that its answer also serves later requests. NFSv3's bits are the same.
+constexpr uint32_t kEveryAccess = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
+                                  nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
+
+class AccessService {
+ public:
+  AccessService(const MountParts& parts, AttributeService& attributes)
+      : options_(parts.options),
+        table_(parts.table),
+        kernel_(parts.kernel),
+        protocol_(parts.protocol),
+        attributes_(attributes) {}
+  AccessService(const AccessService&) = delete;
+  AccessService& operator=(const AccessService&) = delete;
+
+  // EACCES unless the caller has every bit of `wanted`. `op`: the operation to name in the error.
+  Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
+  // all_may_search(), and no ACL forbids it to anybody. Then the kernel may cache the directory's names: it
+  // does not check permissions before it follows a cached name. Node mutex held.
+  bool names_are_free(const CachedNode& directory) const;
+  // The ACL arrived. `search`: it lets everybody search. `change`: the change attribute that came with it.
+  void note_everybody(const NodeRef& directory, bool search, uint64_t change);
+  Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
+  Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // The allowed bits, if a cached answer is valid. Node mutex held.
+  std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n) const;
+  // Records an ACCESS answer and the change attribute that came with it. Returns the allowed bits.
+  uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
+                       uint64_t change);
+  // Whether the ACCESS bits `allowed` permit open(2) with `flags`.
+  static bool suffices(uint32_t allowed, int flags);
+
+ private:
+  // names_are_free() depends on the ACL, and the ACL is not known. Node mutex held.
+  bool acl_is_wanted(const CachedNode& directory) const;
+  Task<> ask_for_acl(rpc::CredentialPtr credential, NodeRef directory);
+
+  const ClientOptions& options_;
+  CachedNodeTable& table_;
+  const KernelView& kernel_;
+  Protocol& protocol_;
+  AttributeService& attributes_;
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// AttributeService: attributes from replies into the Nodes, and out of them to the kernel; how long they are
+// believed (RFC 8881 section 10.4; RFC 1813 section 4.8). One per mount; any loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "client/core/attributes/attribute_decision.h"
+#include "client/core/mount_parts.h"
+#include "client/core/names/listed_entry.h"
+#include "client/core/names/name_cache.h"
+
+namespace nfsrdma::client {
+
+class AttributeService {
+ public:
+  explicit AttributeService(const MountParts& parts)
+      : options_(parts.options),
+        machine_(parts.machine),
+        table_(parts.table),
+        kernel_(parts.kernel),
+        protocol_(parts.protocol) {}
+  AttributeService(const AttributeService&) = delete;
+  AttributeService& operator=(const AttributeService&) = delete;
+
+  // The machine was suspended. Clock and the kernel's timeouts stood still meanwhile, so everything that is
+  // valid only because of a timeout expires. Any thread.
+  void doubt_ages();
+  // The file is under a promise, and promises hold. Node mutex held.
+  bool promised(const CachedNode& n) const { return n.attributes.promised() && protocol_.promises_hold(); }
+  // True: a promise guarantees that the cached attributes are the server's current ones. (Attributes that are
+  // only fresh by the clock may be old.) Node mutex held.
+  bool vouched_for(const CachedNode& n) const { return n.attributes.covered() && protocol_.promises_hold(); }
+  // Records `attributes` of `node`. Returns whether the kernel's pages are still valid (kOpened). `before`:
+  // the change attribute before our operation (kOwn), from the same COMPOUND; absent: nobody else can have
+  // changed the file, or the server did not return it. `then`: when the request began, for a reply that was
+  // buffered.
+  Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                  std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
+  // Records the attributes of a file from a READDIR.
+  Task<> book_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
+  // True: all our operations are answered, and another client's change was between them. Then the caller
+  // spawns KernelView::drop_counted(). Node mutex held.
+  static bool others_changed_too(CachedFile& file);
+  Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
+  // The attributes for a reply to the kernel. Records that the kernel knows them.
+  AttributesReply attributes_reply(const NodeRef& node) const;
+  static Attributes known_attributes(const NodeRef& node);
+  // OpenReply::size_is_news. Node mutex held.
+  bool size_is_news(const CachedNode& n) const;
+  // After ESTALE, forgets the names that led to the file, so that they are looked up again: the kernel
+  // repeats the path walk when it gets ESTALE. Returns `error`.
+  Error gone(const NodeRef& node, Error error);
+  AttributeCache::Limits limits(bool directory) const;
+  bool fresh(const CachedNode& node) const;
+  // AttributeCache::doubtful(), for regular files only.
+  static bool doubtful(const NodeRef& node);
+  // Fetches the attributes again while they are doubtful, a limited number of times.
+  Task<Result<>> resolve_doubt(RequestContext ctx, NodeRef node);
+  // attributes_reply() after resolve_doubt().
+  Task<Result<AttributesReply>> sure_attributes(RequestContext ctx, NodeRef node);
+  // Whether the mode lets every user of this mount search the directory.
+  bool all_may_search(const Attributes& directory) const;
+  // Expires the attributes; `node` may be null.
+  void expire(const NodeRef& node);
+
+ private:
+  // book() in three steps, see attribute_decision.h. The Node's mutex is held; `file` is null unless the file
+  // is open. `cached_change`: the change attribute that was cached before.
+  KnownContents known_contents(const CachedNode& n, const CachedFile* file) const;
+  ArrivedAttributes arrived_attributes(const CachedNode& n, const Attributes& attributes, Cause cause,
+                                       std::optional<uint64_t> before) const;
+  void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then);
+  // Another client changed the file; `file` is null unless it is open. The caller runs drop_counted(), as
+  // above. Node mutex held.
+  static void note_drop(CachedNode& n, CachedFile* file);
+
+  const ClientOptions& options_;
+  const rpc::CredentialPtr& machine_;
+  CachedNodeTable& table_;
+  const KernelView& kernel_;
+  Protocol& protocol_;
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// NameService: what the name cache may be believed, and what a change of our own does to it (RFC 8881 section
+// 10.8). One per mount; any loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "client/core/access_service.h"
+#include "client/core/attribute_service.h"
+#include "client/core/mount_parts.h"
+#include "client/core/names/name_decision.h"
+
+namespace nfsrdma::client {
+
+class NameService {
+ public:
+  NameService(const MountParts& parts, AttributeService& attributes, AccessService& access)
+      : options_(parts.options),
+        table_(parts.table),
+        protocol_(parts.protocol),
+        attributes_(attributes),
+        access_(access) {}
+  NameService(const NameService&) = delete;
+  NameService& operator=(const NameService&) = delete;
+
+  // Records our change to `directory`: change_info4 (`atomic`: no other client's change lies between `before`
+  // and `after`), and the attributes from the same COMPOUND, if any. The returned belief is for the changed
+  // names. It is valid if no other client changed the directory before `after`.
+  Task<NameBelief> book_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
+                                   std::optional<Attributes> attributes, uint64_t order);
+  // Names with this belief are still valid in the directory.
+  bool believed(const NodeRef& directory, const NameBelief& belief) const;
+  // The epoch for names from a reply that carried this change attribute before them. The reply's attributes
+  // are already recorded. 0: the names are not valid.
+  static uint64_t names_epoch(const NodeRef& directory, uint64_t change);
+  // How long the kernel may cache a name with this belief.
+  Duration entry_ttl(const NodeRef& directory, const NameBelief& belief) const;
+  // `found` leads to a file, and the file's delegation guarantees the name.
+  bool name_is_promised(const NameCache::Found& found) const;
+  // Records the result of a LOOKUP and returns it; `node` null: no such name.
+  Entry learnt_entry(const NodeRef& directory, const std::string& name, const NodeRef& node,
+                     const NameBelief& belief);
+  // The cached names of a RENAME before it is sent.
+  struct Moving {
+    NameBelief belief;  // of `moved`
+    NodeRef moved, replaced;
+  };
+  Moving moving(const NodeRef& from_directory, const std::string& from, const NodeRef& to_directory,
+                const std::string& to);
+  // Expires the attributes of both files: the RENAME was executed, or may have been.
+  void expire_moved(const Moving& m);
+  // The RENAME succeeded: stores the resulting names.
+  void names_moved(const Moving& m, const NodeRef& from_directory, const std::string& from,
+                   const NameBelief& from_belief, const NodeRef& to_directory, const std::string& to,
+                   const NameBelief& to_belief);
+  // The state of the name on the server is not known: invalidates the name and the directory's attributes.
+  void name_in_doubt(const NodeRef& directory, const std::string& name);
+  // A name that a request is about to create. If the result of the request remains unknown, the destructor
+  // invalidates the name.
+  class NameToBe {
+   public:
+    NameToBe(NameService& service, NodeRef directory, std::string name)
+        : service_(service), directory_(std::move(directory)), name_(std::move(name)) {}
+    NameToBe(const NameToBe&) = delete;
+    NameToBe& operator=(const NameToBe&) = delete;
+    ~NameToBe() {
+      if (!told_) in_doubt();
+    }
+    void made(Node& child, const NameBelief& belief) {
+      service_.table_.names().put(*directory_.get(), name_, &child, belief);
+      told_ = true;
+    }
+    void refused(const Error& error, bool maybe_executed) { told_ = !leaves_doubt(error, maybe_executed); }
+    void in_doubt() {
+      service_.name_in_doubt(directory_, name_);
+      told_ = true;
+    }
+
+   private:
+    NameService& service_;
+    const NodeRef directory_;
+    const std::string name_;
+    bool told_ = false;
+  };
+  // The directory that the name leads to, if the cached name is valid; else null.
+  NodeRef directory_under(const NodeRef& directory, const std::string& name);
+  // The directory was removed or replaced: sets its link count to 0 in the cached attributes, because the
+  // server cannot return them any more. `directory` may be null.
+  static void note_removed(const NodeRef& directory);
+
+ private:
+  // See name_decision.h. The Node's mutex is held.
+  DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const;
+
+  const ClientOptions& options_;
+  CachedNodeTable& table_;
+  Protocol& protocol_;
+  AttributeService& attributes_;
+  AccessService& access_;
+};
+
+}  // namespace nfsrdma::client

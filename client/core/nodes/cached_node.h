@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// CachedNode: what the client keeps per file object for every NFS version. CachedNodeTable finds it by file
+// handle.
+//
+// CachedNodeTable::get() creates a Node; it is destroyed when the last NodeRef goes. Its mutex guards the
+// mutable parts. The mutex has rank 2 (the table's shard locks have rank 1, the name cache's lock is a leaf),
+// is held for a short time and never across co_await. What only open files need is in a CachedFile, which
+// exists only while the file is open. A Node that is only known must be small: a kernel may remember a
+// million of them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "client/core/access/access_cache.h"
+#include "client/core/attributes/attribute_cache.h"
+#include "client/core/attributes/content_state.h"
+#include "client/core/names/name_cache.h"
+#include "client/core/names/names_state.h"
+#include "client/core/names/sweeps.h"
+#include "client/core/nodes/handle_index.h"
+#include "client/core/nodes/kernel_view.h"
+#include "client/core/read/data_cache.h"
+#include "transport/runtime/small_mutex.h"
+
+namespace nfsrdma::client {
+
+class CachedNodeTable;
+struct CachedFile;
+
+// For a directory: how applications use it. This decides what is worth requesting.
+struct DirectoryUse {
+  bool listing_unread = false;      // the listing that the last OPENDIR fetched was not read
+  bool entries_unasked = false;     // the last OPENDIR fetched attributes of its files; none was used since
+  bool acl_asked = false;           // a request for its ACL is in progress
+  uint8_t uncacheable_lookups = 0;  // lookups answered with zero TTL, because the ACL is not known
+};
+
+class CachedNode : public Node {
+ public:
+  // Allocates room for the file handle behind the object of the derived class. The constructor copies it
+  // there.
+  static void* operator new(size_t size, std::string_view handle) {
+    return ::operator new(size + handle.size());
+  }
+  static void operator delete(void* node) { ::operator delete(node); }
+  static void operator delete(void* node, std::string_view) { ::operator delete(node); }
+
+  std::string_view handle() const {
+    return {reinterpret_cast<const char*>(this) + object_bytes_, handle_bytes_};
+  }
+  // The server's file system that contains the object (Exports); 0: that of the mount's root.
+  uint32_t export_index() const { return export_index_; }
+
+  mutable SmallMutex mutex;
+  // --- guarded by mutex ---
+  AttributeCache attributes;
+  ContentState contents;
+  KernelState kernel;
+  DirectoryUse use;
+  NamesState names_known;
+  // A sweep fetched the attributes (sweeps.h), and no application has asked for them since.
+  bool swept = false;
+  // How often we wrote, truncated or dropped its data. Data of a READ that was in progress then may be older,
+  // even if the change attribute is the same.
+  std::atomic<uint32_t> data_touched{0};
+  // The kernel's pages belong to this change attribute, and no invalidation of them is in progress.
+  bool pages_are_of(uint64_t change) const { return contents.are_of(change) && !kernel.dropping(); }
+  // As far as is known, names of that epoch are still valid.
+  bool names_hold(uint64_t epoch) const {
+    return epoch == names_known.epoch && contents.are_of(attributes.get().change);
+  }
+  AccessCache access;
+  // For files under a promise (AttributeCache::promise): the sequence numbers of the request that brought it,
+  // and of a moment after its reply. The promise covers the file's names, too (RFC 8881 section 10.4): a name
+  // that was seen under the promise is valid.
+  uint64_t promised_by = 0, promised_since = 0;
+  bool name_holds(const NameBelief& belief) const {
+    return attributes.promised() && belief.asked != 0 &&
+           (belief.asked == promised_by || belief.asked > promised_since);
+  }
+  // Null while nobody has the file open. The mutex is held.
+  virtual std::shared_ptr<CachedFile> cached_file() const = 0;
+  // --- guarded by the name cache's lock ---
+  NameLinks names;
+
+ protected:
+  // `object_bytes`: the size of the derived class.
+  CachedNode(CachedNodeTable& table, size_t object_bytes, std::string_view handle, uint32_t export_index);
+
+ private:
+  friend class CachedNodeTable;
+  void last_reference() noexcept override;
+
+  const uint32_t export_index_;
+  const uint16_t object_bytes_;
+  const uint16_t handle_bytes_;
+  CachedNodeTable& table_;
+};
+
+inline CachedNode& cached_node(Node& n) {
+  return static_cast<CachedNode&>(n);
+}
+inline CachedNode& cached_node(const NodeRef& n) {
+  return static_cast<CachedNode&>(*n.get());
+}
+
+class CachedNodeTable {
+ public:
+  // Creates a Node of the derived class with new.
+  using Make = CachedNode* (*)(CachedNodeTable& table, std::string_view handle, uint32_t export_index);
+  explicit CachedNodeTable(Make make);
+  ~CachedNodeTable();
+
+  // The Node of the file handle; creates it if it does not exist.
+  NodeRef get(std::string_view handle, uint32_t export_index);
+  NodeRef find(std::string_view handle);
+  // get() or find() for this handle follows soon: starts to load the memory that they read into the
+  // processor's cache.
+  void prefetch(std::string_view handle);
+  size_t size() const { return size_.load(std::memory_order_relaxed); }
+  // Calls `visit` for every Node, without a lock.
+  void each(const std::function<void(const NodeRef&)>& visit);
+
+  NameCache& names() { return names_; }
+  DataCache& data() { return data_; }
+  Sweeps& sweeps() { return sweeps_; }
+  // Sequence numbers that order requests and replies, see AttributeCache.
+  uint64_t next_start() { return starts_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // True: the file's Node was dropped after sequence number `order`, and with it the record of our changes to
+  // the file. A request that began at `order` may therefore bring old attributes. May also be true because of
+  // another file in the same hash bucket. Call it after get(): from then on the Node records our changes.
+  bool dropped_since(std::string_view handle, uint64_t order) const {
+    return dropped_[part(hash_of(handle), kDropped)].load(std::memory_order_relaxed) > order;
+  }
+
+ private:
+  friend class CachedNode;
+  static constexpr size_t kShards = 16;
+  static constexpr size_t kDropped = 16384;
+  struct Shard {
+    std::mutex mutex;
+    HandleIndex nodes;
+  };
+  static uint64_t hash_of(std::string_view handle) { return std::hash<std::string_view>{}(handle); }
+  // Which of `count` parts (a power of two). Uses the upper bits, because HandleIndex uses the lower bits.
+  static size_t part(uint64_t hash, size_t count) {
+    return hash >> (std::numeric_limits<uint64_t>::digits - std::countr_zero(count));
+  }
+  Shard& shard_of(uint64_t hash) { return shards_[part(hash, kShards)]; }
+  void drop(CachedNode& node);
+  void note_dropped(uint64_t hash);
+
+  const Make make_;
+  std::array<Shard, kShards> shards_;
+  NameCache names_;
+  DataCache data_;
+  Sweeps sweeps_;
+  std::atomic<size_t> size_{0};
+  std::atomic<uint64_t> starts_{0};
+  // By hash of the file handle: the sequence number of the latest dropped Node.
+  std::array<std::atomic<uint64_t>, kDropped> dropped_{};
+};
+
+}  // namespace nfsrdma::client

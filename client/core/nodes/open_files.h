@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenFiles: the files of a mount that are open, have unwritten data, or have an unreported error. It keeps
+// their Nodes alive.
+//
+// N is a Node with `file`, a shared_ptr<F> guarded by the Node's mutex. F is constructed from its Node and
+// counts `pins`. The first pin() creates and registers the file; it goes when F::in_use() is false. Own lock,
+// rank 1: taken before a Node's. Any loop.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "client/api/node.h"
+
+namespace nfsrdma::client {
+
+template <class N, class F>
+class OpenFiles {
+ public:
+  // The file stays until unpin() was called and F::in_use() is false.
+  std::shared_ptr<F> pin(N& node) {
+    std::lock_guard lock(mutex_);
+    std::lock_guard node_lock(node.mutex);
+    if (!node.file) {
+      node.file = std::make_shared<F>(node);
+      files_.emplace(&node, NodeRef(&node));
+    }
+    ++node.file->pins;
+    return node.file;
+  }
+
+  void unpin(N& node) {
+    {
+      std::lock_guard node_lock(node.mutex);
+      --node.file->pins;
+    }
+    drop_if_unused(node);
+  }
+
+  void drop_if_unused(N& node) {
+    NodeRef last;  // released after the locks
+    std::shared_ptr<F> file;
+    std::lock_guard lock(mutex_);
+    std::lock_guard node_lock(node.mutex);
+    if (!node.file || node.file->in_use()) return;
+    file = std::move(node.file);
+    const auto it = files_.find(&node);
+    last = std::move(it->second);
+    files_.erase(it);
+  }
+
+  // A snapshot.
+  std::vector<NodeRef> all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<NodeRef> nodes;
+    nodes.reserve(files_.size());
+    for (const auto& [node, reference] : files_) nodes.push_back(reference);
+    return nodes;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<N*, NodeRef> files_;
+};
+
+}  // namespace nfsrdma::client

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// WriteBack: written data from write(2) to stable storage. FileWrites decides for each file; this class sends
+// the requests. One per mount; any loop.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "client/core/kept_data.h"
+#include "client/core/mount_parts.h"
+#include "client/core/write_place.h"
+#include "client/core/write_room.h"
+#include "client/core/written_bytes.h"
+#include "xdr/nfs4/file_ops.h"
+
+namespace nfsrdma::client {
+
+class WriteBack {
+ public:
+  WriteBack(const MountParts& parts, KeptData& kept, WriteRoom& room)
+      : buffers_(parts.buffers),
+        options_(parts.options),
+        table_(parts.table),
+        kernel_(parts.kernel),
+        protocol_(parts.protocol),
+        stopping_(parts.stopping),
+        kept_(kept),
+        room_(room) {}
+  WriteBack(const WriteBack&) = delete;
+  WriteBack& operator=(const WriteBack&) = delete;
+
+  std::optional<Error> take_error(const OpenFileRef& file);
+  void memory_refused();
+  // The WRITE of the extent was answered; `sent_in`: epoch() when it was sent.
+  void extent_answered(const NodeRef& node, const CachedFileRef& file, FileWrites::Extent extent,
+                       uint64_t sent_in, Result<Written> written);
+  // FileWrites::take_only() for a COMPOUND with a request of `user`.
+  std::optional<FileWrites::Extent> take_only_extent(const CachedFileRef& file, const rpc::Credential& user);
+  // Holds the data, as a new held extent or as part of one. False: the caller must send the data.
+  bool gather(const NodeRef& node, const CachedFileRef& file, const IoAccount& account, uint64_t offset,
+              const Slice& data);
+  Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
+  // Waits for earlier writes that overlap the extent, and then admits it.
+  Task<FileWrites::Extent> enter(NodeRef node, WritePlace& place, WriteExtent extent);
+  // Waits until no unanswered extent overlaps [offset, end).
+  Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
+  // Waits until everything written before the call is answered.
+  Task<> settle_all(NodeRef node, CachedFileRef file);
+  Task<> settle_node(NodeRef node);
+  // Waits for unanswered data beyond `offset`. False if there was none.
+  Task<bool> settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset);
+  // Waits until the mount's limits allow to write `bytes` to the file. EINTR: the caller was cancelled.
+  Task<Result<>> wait_for_room(NodeRef node, CachedFileRef file, std::shared_ptr<Cancellation> caller,
+                               size_t bytes);
+  Task<> commit(NodeRef node, CachedFileRef file);
+  // Returns when all data is on stable storage, or an error is recorded.
+  Task<> write_back(NodeRef node, CachedFileRef file);
+  // The latest write error that this descriptor has not reported yet. take_error() marks it as reported.
+  static Result<> unreported_error(CachedOpen& handle);
+  void commit_large(const NodeRef& node, const CachedFileRef& file);
+  // After a server restart, sends UNSTABLE4 data again before the file is read.
+  Task<> restore_lost_writes(NodeRef node, CachedFileRef file);
+  // What has been held or uncommitted for long is sent. Twice a second.
+  void send_old_writes();
+  uint64_t refused_bytes() const { return refused_bytes_.load(std::memory_order_relaxed); }
+  uint64_t room_errors() const { return room_errors_.load(std::memory_order_relaxed); }
+
+ private:
+  // Access to the file's written data.
+  LockedWrites locked_writes(const CachedFileRef& file) { return LockedWrites(*file, room_.written()); }
+  // Sends a WRITE for the extent and handles the reply.
+  Task<> write_extent(NodeRef node, CachedFileRef file, FileWrites::Extent extent, nfs4::stable_how4 stable);
+  void send(const NodeRef& node, const CachedFileRef& file, const FileWrites::Sends& extents);
+  // After an error, `bytes` of the file's written data are lost. `verb` is for the log message: "written" or
+  // "committed". The Node's mutex is held.
+  void note_refused(CachedFile& file, uint64_t bytes, const char* verb);
+  // Sends every held extent. Returns the lowest serial of data that is written later.
+  uint64_t send_held(const NodeRef& node, const CachedFileRef& file);
+  // Sends and commits data of the file (and of others) so that waiting writes can continue.
+  void make_room(const NodeRef& node, const CachedFileRef& file);
+  // Commits all written data, and drops the data cache.
+  Task<> free_memory();
+  // Commits file after file, until the mount has less uncommitted data than the limit.
+  void commit_everything_soon();
+  Task<> commit_everything();
+  // One COMMIT. True: the server had lost data, which was written again.
+  Task<bool> commit_once(NodeRef node, CachedFileRef file);
+  Task<> send_again(NodeRef node, CachedFileRef file);
+  // Starts a COMMIT in the background, if `due()` and none is in progress. Calls `due` with the Node's mutex
+  // held.
+  template <class Due>
+  void commit_soon(const NodeRef& node, const CachedFileRef& file, const Due& due);
+  void commit_old();  // called only by send_old_writes()
+  Task<> commit_in_background(NodeRef node, CachedFileRef file);
+
+  BufferPool& buffers_;
+  const ClientOptions& options_;
+  CachedNodeTable& table_;
+  const KernelView& kernel_;
+  Protocol& protocol_;
+  const std::atomic<bool>& stopping_;
+  KeptData& kept_;
+  WriteRoom& room_;
+  std::atomic<uint64_t> refused_bytes_{0};  // lost after an error
+  std::atomic<uint64_t> room_errors_{0};    // ENOSPC and EDQUOT among those errors
+  std::atomic<bool> committing_everything_{false};
+  std::atomic<bool> freeing_{false};  // free_memory() runs
+  TimePoint look_for_old_at_{};
+};
+
+}  // namespace nfsrdma::client

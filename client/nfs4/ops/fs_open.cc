@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// OPEN and CLOSE (RFC 8881 sections 9.9, 10.3.1, 18.2, 18.16), with close-to-open consistency.
+//
+// Every open(2) is an OPEN with GETATTR, unless a delegation covers it (open_under_delegation()). The kernel
+// keeps its pages only if the change attribute is the one under which they were read. The kernel identifies
+// files by node, so open() uses CLAIM_FH; create() uses CLAIM_NULL with a name.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <optional>
+#include <random>
+
+#include "client/core/names/name_errors.h"
+#include "client/nfs4/ops/nfs4_filesystem.h"
+#include "client/nfs4/state/locks.h"
+#include "transport/runtime/log.h"
+#include "xdr/nfs4/handle_ops.h"
+#include "xdr/nfs4/open_ops.h"
+#include "xdr/nfs4/state_ops.h"
+
+namespace nfsrdma::client::nfs4 {
+namespace {
+
+nfs4::verifier4 random_verifier() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return nfs4::verifier4::of(random());
+}
+
+// The attributes to set after EXCLUSIVE4_1. Section 18.16.3: the server says in `attrset` "both which
+// attributes the server set from cva_attrs and which attributes the server used to store the verifier", and
+// section 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier"
+// (in another COMPOUND). nfs-ganesha and Linux' server store it in the times.
+SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
+  SetAttributes owed;
+  if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) owed.mode = mode & 07777;
+  const SetAttributes::Time now{.now = true};
+  if (attrset.test(nfs4::FATTR4_TIME_ACCESS) || attrset.test(nfs4::FATTR4_TIME_ACCESS_SET)) owed.atime = now;
+  if (attrset.test(nfs4::FATTR4_TIME_MODIFY) || attrset.test(nfs4::FATTR4_TIME_MODIFY_SET)) owed.mtime = now;
+  return owed;
+}
+
+bool is_unsaved(const NodeRef& node, const FileState& file) {
+  std::lock_guard lock(nfs4_node(node).mutex);
+  return file.unsaved();
+}
+
+// The rights that the delegation's ACE gives everybody, for which no ACCESS is needed (section 18.16.3).
+uint32_t granted_to_everyone(const nfs4::nfsace4& ace) {
+  if (ace.type != nfs4::ACE4_ACCESS_ALLOWED_ACE_TYPE || ace.who != "EVERYONE@") return 0;
+  uint32_t access = 0;
+  if ((ace.access_mask & nfs4::ACE4_READ_DATA) != 0) access |= nfs4::ACCESS4_READ;
+  if ((ace.access_mask & nfs4::ACE4_EXECUTE) != 0) access |= nfs4::ACCESS4_EXECUTE;
+  if ((ace.access_mask & nfs4::ACE4_WRITE_DATA) != 0) access |= nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND;
+  return access;
+}
+
+}  // namespace
+
+Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
+  const uint32_t access = CachedOpen::access_of(flags);
+  Nfs4Node& n = nfs4_node(node);
+  auto locally = open_under_delegation(ctx, node, flags);
+  auto local = co_await std::move(locally);
+  if (local) co_return std::move(*local);
+  // A server may recall a read delegation from the same client that opens the file for writing. And it may
+  // grant a write delegation instead.
+  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
+    co_await delegating_.end_delegation_of(node, true);
+  } else if (delegating_.wants_delegations() && states_.open_to_write(n)) {
+    co_await states_.close_now(node);  // no read delegation is granted for a file that is open for writing
+  }
+  const std::shared_ptr<FileState> file = states_.pin_file(n);
+  const nfs4::nfs_fh4 fh = n.fh();
+  // The server must have our writes before it returns the file's attributes.
+  co_await write_back_.settle_node(node);
+  auto guard = co_await file->open_mutex.lock();
+  const uint64_t order = nodes_.next_start();
+  const uint32_t touched = n.data_touched;  // before the check for written data
+  const Slice room = room_for_read_with_open(node, flags);
+  nfs4::OPEN4args args;
+  args.owner = states_.open_owner(ctx.credential->uid());
+  args.claim.claim = nfs4::CLAIM_FH;
+  bool to_open = true;
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh);
+    if (to_open) {
+      args.owner.clientid = session_.client_id();
+      args.share_access = access | delegating_.delegation_wish();
+      b.add(args);
+    }
+    b.add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+    if (!to_open || room.bytes.empty()) return;
+    b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
+    b.getattr(kChangeAttribute).expect_read_with_open(room);
+  };
+  // The reply need not be cached by the server (sa_cachethis) when it has data. A retry then executes the
+  // same OPEN once more, which changes nothing.
+  const Request request{.op = nfs4::OP_OPEN,
+                        .credential = ctx.credential,
+                        .cache_this = room.bytes.empty(),
+                        .build = build,
+                        .sink = room};
+  const uint64_t epoch = session_.epoch();
+  const Delegations::Asking asking(delegations_);
+  Result<CompoundReply> reply = co_await session_.run(request);
+  Result<nfs4::OPEN4res> opened = take_behind_putfh<nfs4::OPEN4res>(reply);
+  OpenStateRef state;
+  DelegationRef delegation;
+  if (opened) {
+    state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+    delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
+  } else if (opened.error().is_status(nfs4::NFS4ERR_ACCESS)) {
+    state = states_.opened_as_held(*file, ctx.credential, access);
+  }
+  guard.unlock();
+  states_.unpin_file(n);
+  if (!state) {
+    if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.open_to_write(n))
+      co_return fail(attributes_.gone(node, std::move(opened.error())));
+    // Perhaps the server checked the permission for an earlier open of this user that is closed by now.
+    co_await states_.close_now(node);
+    auto once_more = open(ctx, node, flags);
+    co_return co_await std::move(once_more);
+  }
+  if (!opened) {
+    to_open = false;
+    const Request question{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
+    reply = co_await session_.run(question);
+  }
+  OpenReply result;
+  result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
+  auto asked = opened ? reply->take<nfs4::ACCESS4res>() : take_behind_putfh<nfs4::ACCESS4res>(reply);
+  Result<nfs4::GETATTR4res> attributes = fail(Error{});
+  if (asked) attributes = reply->take<nfs4::GETATTR4res>();
+  if (!asked || !attributes) {
+    if (delegation) delegating_.give_back_soon(delegation);  // no promise was made under it
+    co_await release(ctx, result.file);
+    co_return fail(std::move(asked ? attributes.error() : asked.error()));
+  }
+  const uint64_t change = attributes->resok4.obj_attributes.change;
+  result.keep_cache =
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+  delegating_.begin_promise(node, delegation, order);
+  if (opened && !room.bytes.empty())
+    take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
+  if (!AccessService::suffices(
+          access_.note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
+    co_await release(ctx, result.file);
+    co_return fail(system_error(EACCES, "OPEN"));
+  }
+  if (!options_.close_to_open) result.keep_cache = true;
+  {
+    std::lock_guard lock(n.mutex);
+    result.size_is_news = attributes_.size_is_news(n);
+  }
+  co_return result;
+}
+
+Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
+  if (!reads_with_open_) return {};
+  const size_t size = ahead_.worth_reading_with_open(node, flags);
+  return size == 0 || size > limits_of(node).rsize ? Slice{} : buffers_.slice(size);
+}
+
+void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
+                                         uint64_t epoch, uint32_t touched) {
+  const Result<ReadPiece> piece = take_read(reply, room, true);
+  if (piece) return ahead_.keep_read_with_open(handle, *piece, change, epoch, touched);
+  // Other errors are returned to the caller that reads.
+  if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
+    log::debug("the server does not know the current stateid: files are not read with their OPEN");
+}
+
+Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
+                                                 uint32_t mode, int flags) {
+  if (name.size() > export_limits(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
+  const nfs4::nfs_fh4 directory_fh = fh_of(directory);
+  const uint32_t access = CachedOpen::access_of(flags);
+  const bool exclusive = (flags & O_EXCL) != 0;
+  const bool mode_with_create =
+      !exclusive || export_limits(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
+  const uint64_t order = nodes_.next_start();
+  nfs4::OPEN4args args;
+  args.owner = states_.open_owner(ctx.credential->uid());
+  args.claim.file = name;
+  args.openhow.opentype = nfs4::OPEN4_CREATE;
+  args.openhow.how.mode = exclusive ? nfs4::EXCLUSIVE4_1 : nfs4::UNCHECKED4;
+  args.openhow.how.createverf = random_verifier();
+  if (mode_with_create) {
+    args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_MODE);
+    args.openhow.how.createattrs.mode = mode & 07777;
+  }
+  const bool cut = !exclusive && (flags & O_TRUNC) != 0;
+  if (cut) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
+  auto build = [&](CompoundBuilder& b) {
+    args.owner.clientid = session_.client_id();
+    args.share_access = access | delegating_.delegation_wish();
+    b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
+    ask_of_made(b, directory_fh);
+  };
+  const Request request{.op = nfs4::OP_OPEN,
+                        .credential = ctx.credential,
+                        .cache_this = true,
+                        .build = build,
+                        .cancellation = ctx.cancellation.get()};
+  const uint64_t epoch = session_.epoch();
+  const Delegations::Asking asking(delegations_);
+  NameService::NameToBe to_be(names_, directory, name);
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (!reply) co_return fail(std::move(reply.error()));
+  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
+    co_return fail(attributes_.gone(directory, std::move(put.error())));
+  auto opened = reply->take<nfs4::OPEN4res>();
+  if (!opened) {
+    to_be.refused(opened.error(), reply->maybe_executed_before);
+    co_return fail(because_of_names(std::move(opened.error()), name));
+  }
+  auto handle = reply->take<nfs4::GETFH4res>();
+  Result<nfs4::GETATTR4res> attributes = fail(Error{});
+  if (handle) attributes = reply->take<nfs4::GETATTR4res>();
+  if (!handle || !attributes) {
+    std::optional<nfs4::nfs_fh4> opened_fh;
+    if (handle) opened_fh = handle->resok4.object;
+    co_await close_unknown(directory_fh, name, opened_fh, opened->resok4, access, ctx.credential);
+    co_return fail(std::move(handle ? attributes.error() : handle.error()));
+  }
+
+  CreateReply result;
+  const nfs4::nfs_fh4 fh = handle->resok4.object;
+  const uint64_t change = attributes->resok4.obj_attributes.change;
+  const NodeRef node =
+      nodes_.get(fh, exports_.index_of(to_filesystem_id(attributes->resok4.obj_attributes.fsid)));
+  const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
+  const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+  const DelegationRef delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
+  // Another client gave the name to a file that has unwritten data here. That data would be written after the
+  // truncation, so truncate once more.
+  const bool cut_again = cut && is_unsaved(node, *file);
+  states_.unpin_file(nfs4_node(node));
+  result.open.file =
+      std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
+  result.open.keep_cache =
+      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
+  delegating_.begin_promise(node, delegation, order);
+  auto after = take_directory_of_made(*reply);
+  NameBelief belief = co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  belief.asked = order;
+  to_be.made(*node.get(), belief);
+  take_access_of_made(ctx, node, *reply, change);
+
+  // The file existed and the kernel did not know it, so nobody has checked the caller's permission.
+  const auto& cinfo = opened->resok4.cinfo;
+  if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
+    const Result<uint32_t> allowed = co_await access_.access_bits(ctx, node, kEveryAccess);
+    if (!allowed || !AccessService::suffices(*allowed, flags)) {
+      co_await release(ctx, result.open.file);
+      co_return fail(allowed ? system_error(EACCES, "OPEN") : allowed.error());
+    }
+  }
+  if (exclusive) note_owner(ctx.credential->uid(), AttributeService::known_attributes(node).uid);
+  SetAttributes owed;
+  if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
+  if (cut_again) owed.size = 0;
+  if (owed.any()) {
+    RequestContext whoever_waits = ctx;
+    whoever_waits.cancellation.reset();
+    auto paid = co_await setattr(whoever_waits, node, owed, result.open.file);
+    // If only the times are wrong, the caller still gets the file. If the mode is wrong, or the truncation
+    // failed, it is not the file that the caller asked for.
+    if (!paid && (owed.mode || owed.size)) {
+      co_await release(ctx, result.open.file);
+      co_return fail(std::move(paid.error()));
+    }
+  }
+  result.entry = attributes_.cached_entry(node, names_.entry_ttl(directory, belief));
+  co_return result;
+}
+
+Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
+                                     std::optional<nfs4::nfs_fh4> fh, nfs4::OPEN4resok opened,
+                                     uint32_t access, rpc::CredentialPtr credential) {
+  if (fh && opened.delegation.granted()) {
+    auto unwanted = std::make_shared<Delegation>(*fh, opened.delegation, credential, session_.epoch());
+    Loop::current()->spawn(states_.return_unwanted(std::move(unwanted)));
+  }
+  if (states_.note_upgrade(opened.stateid, access)) co_return;
+  auto build = [&](CompoundBuilder& b) {
+    if (fh) {
+      b.putfh(*fh);
+    } else {
+      b.putfh(directory).add(nfs4::LOOKUP4args{name});
+    }
+    b.add(nfs4::CLOSE4args{0, opened.stateid});
+    if (!fh && opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
+  };
+  const Request request{
+      .op = nfs4::OP_CLOSE, .credential = std::move(credential), .cache_this = true, .build = build};
+  (void)co_await session_.run(request);
+}
+
+Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
+  Nfs4File& handle = nfs4_file(open);
+  const NodeRef node = handle.node;
+  const std::shared_ptr<FileState> file = handle.file;
+  const OpenStateRef state = handle.state;
+  // At once, before another request asks for these locks.
+  std::vector<LockUse> lockers = locks_.end_owners(handle, nullptr);
+  auto dropping = locks_.drop_locks_of(open, std::move(lockers), Lock{});
+  const HiddenRemovals::Pending closing = removals_.perhaps_last_close(*file);
+  (void)co_await std::move(dropping);
+  co_await ahead_.end_read_ahead(open);
+  // Data is written before its open is closed. flush() has reported the errors, except those of later writes
+  // through a mapping.
+  if (is_unsaved(node, *file) && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
+    co_await write_back_.write_back(node, file);
+  }
+  co_await states_.closed(file, state, handle.access);
+  co_await removals_.remove_if_hidden(node, file);
+  states_.drop_if_unused(nfs4_node(node));
+}
+
+Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
+  if (asked) return Cause::kOwn;
+  const CachedNode& n = cached_node(node);
+  std::lock_guard lock(n.mutex);
+  return attributes_.promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
+}
+
+void Nfs4Filesystem::delegation_ended(NodeRef node) {
+  // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
+  // depends are no longer guaranteed." The next open asks the server anyway. But users that have the file
+  // open would not ask.
+  attributes_.expire(node);
+  bool opened = false;
+  {
+    std::lock_guard lock(nfs4_node(node).mutex);
+    const auto& file = nfs4_node(node).file;
+    opened = file && file->opened();
+  }
+  if (opened) return kept_.invalidate_data(node);
+  kernel_.invalidate_attributes(std::move(node));
+}
+
+Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(RequestContext ctx, NodeRef node,
+                                                                             int flags) {
+  const uint32_t access = CachedOpen::access_of(flags);
+  Nfs4Node& n = nfs4_node(node);
+  for (bool asked = false;; asked = true) {
+    {
+      std::lock_guard lock(n.mutex);
+      if (!n.file || !n.file->delegated() || !n.file->delegation->covers(access)) break;
+      const std::shared_ptr<FileState> file = n.file;
+      const DelegationRef delegation = file->delegation;
+      uint32_t allowed = granted_to_everyone(delegation->permissions);
+      const bool everyone = AccessService::suffices(allowed, flags);
+      const std::optional<uint32_t> known = access_.known_access(ctx, n);
+      if (known) allowed |= *known;
+      if (attributes_.vouched_for(n) && (known || everyone)) {
+        if (!AccessService::suffices(allowed, flags)) co_return fail(system_error(EACCES, "OPEN"));
+        OpenReply reply;
+        const uint64_t change = n.attributes.get().change;
+        reply.keep_cache = n.pages_are_of(change) && !n.kernel.knows_other_than(change);
+        reply.size_is_news = attributes_.size_is_news(n);
+        n.contents.set(change);
+        const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);
+        delegations_.used(delegation);
+        delegations_.count_local_open();
+        reply.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags),
+                                                file->writes.errors());
+        co_return reply;
+      }
+    }
+    if (asked) break;
+    // One ACCESS now; the next opens need none.
+    const Result<uint32_t> answer = co_await ask_access(ctx, node, kEveryAccess);
+    if (!answer) break;
+  }
+  co_return std::nullopt;
+}
+
+}  // namespace nfsrdma::client::nfs4

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/nfs4/session/compound.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "client/nfs4/session/bulk_locators.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client::nfs4 {
+namespace {
+
+// Encodes words that are the same in every call.
+template <size_t Count>
+constexpr std::array<std::byte, 4 * Count> encoded(const std::array<uint32_t, Count>& words) {
+  std::array<std::byte, 4 * Count> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(words[i / 4] >> (24 - 8 * (i % 4)));
+  return bytes;
+}
+
+// The call_body before the credential (RFC 5531 section 9): XID (the transport writes it), CALL, RPC version.
+constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kRpcVersion, nfs4::NFS4_PROGRAM,
+                                                           nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
+// The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.
+constexpr auto kBehindCredential = encoded(std::array<uint32_t, 5>{rpc::AUTH_NONE, 0, 0, 1, 0});
+
+}  // namespace
+
+CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence)
+    : encoder_(call_.head, &call_.bulks) {
+  call_.op = op;
+  call_.max_reply_bytes = kReplyHeadBytes;
+  call_.head.reserve(512);
+  encoder_.raw(kCallHead);
+  encoder_.raw(credential.encoded());
+  encoder_.raw(kBehindCredential);
+  count_offset_ = call_.head.size() - 4;
+  if (sequence) {
+    sequence_offset_ = call_.head.size() + 4;
+    add(nfs4::SEQUENCE4args{});
+  }
+}
+
+void CompoundBuilder::expect_read(Slice destination, PipePool* pipes) {
+  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset, pipes};
+}
+
+void CompoundBuilder::expect_read_with_open(Slice destination) {
+  call_.sink = {std::move(destination), locate_data_read_with_open, kDataReadWithOpenOffset, nullptr};
+}
+
+void CompoundBuilder::note(const char* operation, const std::string& names) {
+  if (!trace_.empty()) trace_ += ' ';
+  trace_ += operation + names;
+}
+
+rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
+  std::byte* const head = call_.head.data();
+  store_be32(head + count_offset_, operations_);
+  if (ticket != nullptr) {
+    // SEQUENCE4args: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
+    std::byte* const sequence = head + sequence_offset_;
+    std::ranges::copy(ticket->session.data, sequence);
+    store_be32(sequence + 16, ticket->sequence);
+    store_be32(sequence + 20, ticket->slot);
+    store_be32(sequence + 24, ticket->highest);
+    store_be32(sequence + 28, cache_this ? 1 : 0);
+  }
+  return std::move(call_);
+}
+
+Result<CompoundReply> CompoundReply::parse(rpc::Reply reply, const Slice& sink, const char* op,
+                                           bool sequence) {
+  CompoundReply r(std::move(reply), op);
+  if (r.reply_.placed) r.decoder_.set_bulk(sink.bytes.first(r.reply_.bulk_length));
+  ConstBytes tag;
+  if (!r.decoder_(r.status_) || !r.decoder_.opaque(tag, nfs4::kMaxTag) || !r.decoder_(r.left_)) {
+    return fail(r.malformed("COMPOUND"));
+  }
+  r.results_ = r.left_;
+  if (!sequence || r.left_ == 0) return r;
+  auto res = r.take_any<nfs4::SEQUENCE4res>();
+  if (!res) return fail(std::move(res.error()));
+  r.sequence_ = *std::move(res);
+  return r;
+}
+
+Error CompoundReply::exhausted(const char* op) const {
+  // RFC 8881 section 2.3: processing stops at the first error, which is also the COMPOUND's status.
+  if (status_ != nfs4::NFS4_OK) return nfs4::nfs_error(status_, op_);
+  return {.layer = Layer::kXdr,
+          .recovery = Recovery::kPermanent,
+          .errnum = EIO,
+          .op = op,
+          .cause = "the reply has fewer results than the request had operations"};
+}
+
+Error CompoundReply::malformed(const char* op) const {
+  static log::Throttle throttle;
+  if (const uint64_t n = throttle.hit()) {
+    uint32_t xid = 0;
+    for (size_t i = 0; i < 4 && i < reply_.head.size(); ++i)
+      xid = xid << 8 | std::to_integer<uint32_t>(reply_.head[i]);
+    log::warn("{}: malformed reply, XID {:#010x}: {} ({} so far)", op, xid, decoder_.failure(), n);
+  }
+  return {.layer = Layer::kXdr,
+          .recovery = Recovery::kPermanent,
+          .errnum = EIO,
+          .op = op,
+          .cause = std::string("malformed reply: ") + decoder_.failure()};
+}
+
+}  // namespace nfsrdma::client::nfs4

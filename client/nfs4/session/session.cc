@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/nfs4/session/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "client/api/filesystem.h"
+#include "transport/runtime/log.h"
+
+namespace nfsrdma::client::nfs4 {
+namespace {
+
+using namespace std::chrono_literals;
+
+Error shut_down_error(const char* op) {
+  return {.layer = Layer::kSession,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EIO,
+          .op = op,
+          .cause = "the mount is being taken down"};
+}
+
+std::string outcome_of(const Result<CompoundReply>& reply) {
+  return reply ? nfs4::name_of(reply->status()) : describe(reply.error());
+}
+
+bool given_up(const Request& request, bool executed_before) {
+  return request.cancellation != nullptr && request.cancellation->cancelled() &&
+         !(request.op == nfs4::OP_OPEN && executed_before);
+}
+
+}  // namespace
+
+Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& options,
+                 rpc::CredentialPtr machine)
+    : loops_(loops),
+      options_(options),
+      machine_(std::move(machine)),
+      connections_(
+          loops, buffers, options, [this](unsigned index) { return on_connected(index); },
+          [this](ByteVector call) { return callbacks_->serve(std::move(call)); }),
+      gate_(loops[0]),
+      owner_id_(options.client_name),
+      renew_timer_(loops[0]),
+      readiness_(stopping_) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  boot_verifier_ = nfs4::verifier4::of(static_cast<uint64_t>(now));
+}
+
+Session::~Session() = default;
+
+void Session::attach(StateKeeper* keeper, CallbackService* callbacks) {
+  keeper_ = keeper;
+  callbacks_ = callbacks;
+}
+
+Task<> Session::pause(Duration d) {
+  constexpr Duration kSlice = 100ms;
+  for (const TimePoint end = Clock::now() + d; !stopping_.load(std::memory_order_relaxed);) {
+    const TimePoint now = Clock::now();
+    if (now >= end) co_return;
+    co_await Loop::current()->sleep(std::min<Duration>(end - now, kSlice));
+  }
+}
+
+Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& request,
+                                             const SlotTicket& ticket, Precedence precedence,
+                                             CallSize& size) {
+  const char* name = nfs4::op_name(request.op);
+  CompoundBuilder builder(*request.credential, name);
+  builder.watch(request.op);
+  request.build(builder);
+  size.place = builder.place();
+  if (builder.refused()) co_return fail(*builder.refused());
+  if (!builder.ok()) {
+    co_return fail({.layer = Layer::kXdr,
+                    .recovery = Recovery::kPermanent,
+                    .errnum = EINVAL,
+                    .op = name,
+                    .cause = "an argument exceeds the protocol's limit"});
+  }
+  rpc::Call call = builder.finish(&ticket, request.cache_this);
+  call.handshake = precedence == Precedence::kHandshake;
+  call.renewal = precedence == Precedence::kRenewal;
+  const std::string operations = builder.take_trace();
+  if (request.cancellation != nullptr && request.op != nfs4::OP_OPEN)
+    call.abandoned = &request.cancellation->flag();
+  size.sent = call.head.size();
+  for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
+  const TimePoint sent = Clock::now();
+  const Duration sent_since_boot = since_boot();
+  rpc::Outcome outcome = co_await connections_.at(transport).call(std::move(call));
+  size.transmissions = outcome.transmissions;
+  if (!outcome.reply) {
+    if (!operations.empty()) trace(name, operations, describe(outcome.reply.error()), sent);
+    co_return fail(std::move(outcome.reply.error()));
+  }
+  size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
+  Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
+  count(request.op, size, sent, reply);
+  if (!operations.empty()) trace(name, operations, outcome_of(reply), sent);
+  if (reply && reply->sequence()) lease_.note_sequence(*reply->sequence(), sent_since_boot);
+  co_return reply;
+}
+
+// One line for each COMPOUND: what it is for, what is in it, how it ended, and how long that took.
+void Session::trace(const char* op, const std::string& operations, const std::string& status,
+                    TimePoint sent) {
+  const std::chrono::duration<double, std::milli> took = Clock::now() - sent;
+  log::trace(fmt::format("{}: {}: {}, {:.3f} ms", op, operations, status, took.count()));
+}
+
+void Session::count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent,
+                    const Result<CompoundReply>& reply) {
+  if (!reply) return;
+  counters_.add(op, {.error = !reply->ok(),
+                     .transmissions = size.transmissions,
+                     .sent = size.sent,
+                     .received = size.received,
+                     .queue = sent - size.queued,
+                     .response = Clock::now() - sent});
+}
+
+Task<Result<CompoundReply>> Session::run(Request request) {
+  const char* name = nfs4::op_name(request.op);
+  const unsigned here = Loop::current()->index();
+  bool executed_before = false;
+  bool repeated = false;             // the slot's request was sent before
+  std::optional<SlotTicket> ticket;  // kept from the previous iteration: kSameSlot
+  auto line_up = SlotTable::Place::kBehind;
+  // Linux retries after 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves the pause to the client. The first
+  // pause is short because a conflicting delegation is usually returned within one or two round trips.
+  Backoff delay(10ms, 15s);
+  Backoff grace(250ms, 5s);
+  // An error of SEQUENCE says nothing about earlier transmissions. And DELAY may come from an operation after
+  // the one that changes something (section 15.1.1.3).
+  const auto may_be_executed = [&](const CompoundReply& reply, uint32_t place) {
+    const bool sequenced = reply.sequence() && reply.sequence()->status == nfs4::NFS4_OK;
+    return (repeated && !sequenced) || (request.cache_this && reply.results() > place);
+  };
+  for (;;) {
+    CallSize size;
+    if (!ticket) {
+      ticket = co_await slots_.acquire(std::exchange(line_up, SlotTable::Place::kBehind));
+      repeated = false;
+      if (ticket && given_up(request, executed_before)) {
+        slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
+        co_return fail(system_error(EINTR, name, "nobody waits for it any more"));
+      }
+      if (!ticket) co_return fail(shut_down_error(name));
+      if (ticket->uncertain) {
+        co_await probe_slot(*std::exchange(ticket, std::nullopt), Precedence::kNone);
+        line_up = SlotTable::Place::kAhead;
+        continue;
+      }
+    }
+    Result<CompoundReply> reply = co_await attempt(here, request, *ticket, Precedence::kNone, size);
+    repeated = repeated || size.transmissions > 1;
+    if (!reply) {
+      const bool sent = repeated || size.transmissions > 0;
+      slots_.release(*ticket, sent ? SlotUse::kUncertain : SlotUse::kNotExecuted);
+      if (reply.error().recovery != Recovery::kNewSession) co_return fail(std::move(reply.error()));
+      executed_before = executed_before || sent;
+      ticket.reset();
+      continue;
+    }
+    const Verdict verdict = judge(request, *reply, *ticket);
+    if (verdict == Verdict::kSameSlot) {
+      repeated = true;
+      co_await pause(delay.next());
+      if (!stopping_.load(std::memory_order_relaxed)) continue;
+      slots_.release(*ticket, SlotUse::kUncertain);
+      co_return fail(shut_down_error(name));
+    }
+    ticket.reset();
+    switch (verdict) {
+      case Verdict::kAnswered: reply->maybe_executed_before = executed_before; co_return reply;
+      case Verdict::kSameSlot: break;
+      case Verdict::kAgain: executed_before = executed_before || may_be_executed(*reply, size.place); break;
+      case Verdict::kAgainExecuted:
+        // Pause from the second time on: the immediate retry did not help.
+        if (executed_before) co_await pause(delay.next());
+        executed_before = true;
+        break;
+      case Verdict::kUncached:
+        executed_before = executed_before || reply->results() > size.place;
+        request.cache_this = false;
+        break;
+      case Verdict::kDelay:
+      case Verdict::kGrace:
+        executed_before = executed_before || may_be_executed(*reply, size.place);
+        co_await pause(verdict == Verdict::kDelay ? delay.next() : grace.next());
+        break;
+    }
+  }
+}
+
+Session::Verdict Session::judge(const Request& request, const CompoundReply& reply,
+                                const SlotTicket& ticket) {
+  using namespace nfs4;  // NOLINT: the statuses
+  if (!reply.sequence()) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    return reply.status() == NFS4ERR_DELAY ? Verdict::kDelay : Verdict::kAnswered;
+  }
+  const SEQUENCE4res& sequence = *reply.sequence();
+  switch (sequence.status) {
+    case NFS4_OK: break;
+    // RFC 8881 section 18.46.3: "If SEQUENCE returns an error, then the state of the slot (sequence ID,
+    // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed." The server may still be
+    // executing this request (section 2.10.6.2), so the request keeps its slot until it is answered.
+    case NFS4ERR_DELAY: return Verdict::kSameSlot;
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE:
+      slots_.release(ticket, SlotUse::kNotExecuted);
+      return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
+    case NFS4ERR_RETRY_UNCACHED_REP:
+      slots_.release(ticket, SlotUse::kExecuted);
+      return Verdict::kAgainExecuted;
+    case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+      slots_.release(ticket, SlotUse::kUncertain);  // an earlier transmission may have been executed
+      connections_.here().reconnect("the connection is not bound to the session");
+      return Verdict::kAgain;
+    case NFS4ERR_BAD_HIGH_SLOT:
+      if (slots_.beyond_target(ticket)) {
+        slots_.release(ticket, SlotUse::kUncertain);
+        return Verdict::kDelay;  // until the slot above the target is free
+      }
+      [[fallthrough]];
+    case NFS4ERR_BADSESSION:
+    case NFS4ERR_DEADSESSION:
+    case NFS4ERR_SEQ_MISORDERED:
+    case NFS4ERR_SEQ_FALSE_RETRY:
+    case NFS4ERR_BADSLOT:
+      slots_.release(ticket, SlotUse::kUncertain);
+      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      return Verdict::kAgain;
+    // The lease has expired (nfs-ganesha says so until its own check runs, within 10 s), or the client ID is
+    // gone. A new session renews or replaces it. The request's stateids are not the cause.
+    case NFS4ERR_EXPIRED:
+    case NFS4ERR_STALE_CLIENTID:
+      slots_.release(ticket, SlotUse::kUncertain);
+      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      return Verdict::kDelay;
+    default: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kAnswered;
+  }
+  if (sequence.resok4.sr_sessionid != ticket.session || sequence.resok4.sr_slotid != ticket.slot ||
+      sequence.resok4.sr_sequenceid != ticket.sequence) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    invalidate(ticket.generation, "the server answered in another slot");
+    return Verdict::kAgain;
+  }
+  note_sequence(sequence, ticket);
+  slots_.release(ticket, SlotUse::kExecuted);
+  // The server lost its state and our unstable data. Retry if the request is idempotent or failed for lost
+  // state.
+  if (without_state(reply, ticket) &&
+      (!request.cache_this || recovery_of(reply.status()) == Recovery::kRecoverState))
+    return Verdict::kAgain;
+  switch (reply.status()) {
+    case NFS4ERR_DELAY: return Verdict::kDelay;
+    case NFS4ERR_GRACE: return Verdict::kGrace;
+    // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
+    case NFS4ERR_RETRY_UNCACHED_REP: return Verdict::kAgainExecuted;
+    // The reply is larger than the granted ca_maxresponsesize_cached.
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE: return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
+    default: return Verdict::kAnswered;
+  }
+}
+
+Task<> Session::probe_slot(SlotTicket ticket, Precedence precedence) {
+  auto nothing = [](CompoundBuilder&) {};
+  const Request request{.op = nfs4::OP_SEQUENCE, .credential = machine_, .build = nothing};
+  CallSize size;
+  Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, precedence, size);
+  if (!reply || !reply->sequence()) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    if (!reply && reply.error().recovery == Recovery::kNewSession) co_return;
+    invalidate(ticket.generation, "a slot's sequence ID could not be found out");
+    co_return;
+  }
+  // The server had executed the lost request under this sequence ID, whether it kept the reply or not.
+  if (reply->sequence()->status == nfs4::NFS4ERR_SEQ_FALSE_RETRY) {
+    slots_.release(ticket, SlotUse::kExecuted);
+    co_return;
+  }
+  const Verdict verdict = judge(request, *reply, ticket);
+  if (verdict == Verdict::kSameSlot) slots_.release(ticket, SlotUse::kUncertain);
+  if (verdict == Verdict::kSameSlot || verdict == Verdict::kDelay) co_await pause(100ms);
+}
+
+bool Session::without_state(const CompoundReply& reply, const SlotTicket& ticket) const {
+  if ((reply.sequence()->resok4.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0)
+    return false;
+  return !slots_.is_open() || slots_.generation() != ticket.generation;
+}
+
+void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket) {
+  const auto& ok = sequence.resok4;
+  last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
+  if ((ok.sr_status_flags & kNoBackChannel) == 0 &&
+      back_channel_mendings_.load(std::memory_order_relaxed) != 0)
+    back_channel_mendings_.store(0, std::memory_order_relaxed);
+  if (recovered_lately_.load(std::memory_order_relaxed)) note_session_works();
+  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0 &&
+      reclaims_in_a_row_.load(std::memory_order_relaxed) != 0)
+    reclaims_in_a_row_.store(0, std::memory_order_relaxed);
+  if (ok.sr_status_flags == 0) {
+    if (same_flags_.load(std::memory_order_relaxed) != 0) same_flags_.store(0, std::memory_order_relaxed);
+    return;
+  }
+  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
+  const uint32_t others = ok.sr_status_flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  if (others == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
+  loops_[0].spawn(handle_status_flags(others, ticket.generation));
+}
+
+}  // namespace nfsrdma::client::nfs4

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// LockWaits: records which lock-owner of this mount waits for which other one, to detect a deadlock (EDEADLK,
+// fcntl(2)). The server does not see deadlocks, because a waiting client only repeats its LOCK.
+//
+// Owned by Nfs4Filesystem; any thread. Size: one Wait per waiting lock request. The holder is that of the
+// last NFS4ERR_DENIED. If that owner releases anything, the record is void, and the next denial renews it.
+// The search visits each owner once, however many paths lead to it, because users decide how many owners
+// wait.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "client/nfs4/protocol_types.h"
+
+namespace nfsrdma::client::nfs4 {
+
+class LockWaits {
+ public:
+  // One lock request, from its first LOCK to its end.
+  class Wait {
+   public:
+    Wait(LockWaits& waits, std::string owner);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    // Call it before each LOCK.
+    void ask();
+    // LOCK was denied because of `holder`; "": a holder of another client. Returns true if `holder` waits,
+    // directly or through others, for our own owner, and no owner in that circle released a lock since ask().
+    bool denied(const std::string& holder);
+
+   private:
+    friend class LockWaits;
+    void set_holder(const std::string& holder);
+
+    LockWaits& waits_;
+    const std::string owner_;
+    std::string holder_;  // "": not known
+    uint64_t asked_ = 0;
+  };
+
+  // `owner` released or changed locks.
+  void changed(const std::string& owner);
+  // The number of owners whose changes are stored: at least those since the oldest pending LOCK.
+  size_t remembered() const;
+
+ private:
+  using ByOwner = std::set<std::pair<std::string_view, Wait*>>;
+
+  void forget_old_changes();
+  bool leads_to(std::string_view from, std::string_view to) const;
+
+  mutable std::mutex mutex_;
+  ByOwner waiting_;                          // by the waiting owner
+  ByOwner awaited_;                          // by the owner waited for, if known
+  std::map<std::string, uint64_t> changes_;  // by owner: time of the last change; only while somebody waits
+  uint64_t clock_ = 0;
+  static constexpr size_t kManyChanges = 1024;
+  size_t look_at_ = kManyChanges;  // size at which old changes are removed again
+};
+
+}  // namespace nfsrdma::client::nfs4
