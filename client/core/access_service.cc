@@ -7,9 +7,8 @@
 #include "client/core/access_service.h"
 
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 

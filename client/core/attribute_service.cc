@@ -3,12 +3,9 @@
 // (RFC 8881 section 10.4; RFC 1813 section 4.8).
 #include "client/core/attribute_service.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 namespace nfsrdma::client {
 namespace {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transport/runtime/deadline.h"
 #include "transport/runtime/suspension.h"
 
 namespace nfsrdma::client {
@@ -18,10 +17,6 @@ namespace {
 constexpr Duration kPeriod = std::chrono::milliseconds(500);
 constexpr unsigned kKeptIdle = 20;    // half seconds that unused memory stays allocated
 constexpr size_t kMostLevels = 2048;  // directories in a path
-
-Error name_error(int errnum, const char* op) {
-  return system_error(errnum, op);
-}
 
 }  // namespace
 
@@ -138,7 +133,7 @@ void CachingFilesystem::doubt_ages() {
 }
 
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
-  if (name.size() > limits_of(directory).name_max) co_return fail(name_error(ENAMETOOLONG, "LOOKUP"));
+  if (name.size() > limits_of(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "LOOKUP"));
   if (options_.lookupcache != LookupCache::kNone) {
     Result<std::optional<Entry>> known = co_await known_entry(ctx, directory, name);
     if (known && !*known && co_await sweeper_.sweep_for_names(ctx, directory))
@@ -199,7 +194,7 @@ Task<Error> CachingFilesystem::lookup_error(RequestContext ctx, NodeRef director
     if (!name) break;
     const Result<Entry> there = co_await lookup_on_server(ctx, name->directory, name->name);
     const int e = there ? 0 : there.error().errnum;
-    if (e == ENOENT || (there && !there->node)) co_return name_error(ENOENT, "LOOKUP");
+    if (e == ENOENT || (there && !there->node)) co_return system_error(ENOENT, "LOOKUP");
     if (e != ESTALE) break;
     below = name->directory;
   }

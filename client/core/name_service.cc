@@ -10,10 +10,6 @@
 #include "client/core/name_service.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-
-#include "transport/runtime/log.h"
 
 namespace nfsrdma::client {
 

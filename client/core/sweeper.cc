@@ -5,14 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
-#include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "client/core/names/listing.h"
 #include "client/core/names/valid_name.h"
-#include "transport/runtime/log.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::client {

@@ -6,8 +6,6 @@
 // and keeps the data until it is on stable storage; the functions here send the requests.
 #include "client/core/write_back.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <optional>
@@ -16,7 +14,6 @@
 #include "client/core/attribute_service.h"
 #include "client/core/names/name_in_log.h"
 #include "transport/runtime/log.h"
-#include "transport/runtime/suspension.h"
 
 namespace nfsrdma::client {
 namespace {

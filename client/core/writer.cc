@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <iterator>
 
 #include "client/core/io_limits.h"
 
