@@ -10,8 +10,8 @@ kernel's read-ahead alone. The relay's replies are never late: it shows the spee
 from ceilings import BARE, BARE_ABOUT, CEILINGS, RELAY, Bare, Ceiling, set_read_ahead
 from fabrics import filer_mount
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import Mount
+from harness.ports import free_port
 from measure import BLOCK, MIB, Daemon, Part, Process
 from results import reference
 

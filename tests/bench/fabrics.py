@@ -14,8 +14,8 @@ import statistics
 
 from ceilings import BARE, BARE_ABOUT, CEILINGS, EMPTY, FRAMED, FRAMED_ABOUT, RELAY, Bare, Ceiling, read_ahead
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import Mount
+from harness.ports import free_port
 from latency import ROUND_TRIP, ROUND_TRIP_ABOUT, ROUND_TRIP_WORDS, medians
 from measure import Daemon, Part, Process
 from results import reference

@@ -13,7 +13,7 @@ import dissect
 import trees
 from harness.case import HOME, SystemCase, needs_mount
 from harness.filer import Filer
-from harness.ganesha import free_port
+from harness.ports import free_port
 from relay import CLIENT, SERVER, Relay, messages, write_pcap
 
 MIB = 1 << 20

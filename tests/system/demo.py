@@ -19,8 +19,9 @@ import time
 import trees
 from harness import steward
 from harness.filer import Filer
-from harness.ganesha import Ganesha, free_port
+from harness.ganesha import Ganesha
 from harness.mount import HELPER, TOOL, Mount, daemons, is_mounted
+from harness.ports import free_port
 
 HOME = os.environ["HOME"]
 MIB = 1 << 20

@@ -16,7 +16,7 @@ import unittest
 from harness import nfs41
 from harness.case import SystemCase, sanitized
 from harness.filer import Filer
-from harness.ganesha import free_port
+from harness.ports import free_port
 
 MALLORY, TRUDY, ALICE = 3_000_101, 3_000_102, 3_000_103
 ATTACKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attacker.py")

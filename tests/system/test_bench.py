@@ -8,9 +8,9 @@ import signal
 import subprocess
 
 from harness.case import SystemCase, needs_mount
-from harness.ganesha import free_port
 from harness.filer import Filer
 from harness.mount import TOOL
+from harness.ports import free_port
 
 QUICK = ("--size", "4M", "--time", "0.05", "--repeats", "2", "--files", "20")
 

@@ -13,8 +13,8 @@ import time
 import unittest
 
 from harness.case import Export, HOME, SystemCase, WORK, daemons, is_mounted, needs_mount, needs_root, needs_user, steward
-from harness.ganesha import free_port
 from harness.mount import HELPER, TOOL, mounts
+from harness.ports import free_port
 
 
 @needs_mount()

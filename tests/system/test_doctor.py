@@ -12,8 +12,8 @@ import time
 
 from harness.case import HOME, ServerForEach, SystemCase, needs_mount, steward
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import TOOL, daemons
+from harness.ports import free_port
 
 
 def doctor(*argv):

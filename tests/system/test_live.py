@@ -19,8 +19,8 @@ import urllib.error
 import urllib.request
 
 from harness.case import SystemCase, daemons, is_mounted, needs_mount, needs_root, steward
-from harness.ganesha import free_port
 from harness.mount import TOOL
+from harness.ports import free_port
 
 
 def over_unix(path, request=b"GET /metrics HTTP/1.0\r\n\r\n"):

@@ -13,8 +13,8 @@ import sys
 import unittest
 
 from harness.case import HOME, SystemCase, daemons, is_mounted, needs_mount, needs_root, needs_user, steward
-from harness.ganesha import free_port
 from harness.mount import HELPER, Mount, TOOL, mounts
+from harness.ports import free_port
 
 
 class OptionCase(SystemCase):

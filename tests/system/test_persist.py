@@ -9,8 +9,8 @@ import unittest
 
 from harness.case import HOME, ServerForEach, SystemCase, needs_mount, needs_root, needs_user
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import HELPER, TOOL, daemons, is_mounted
+from harness.ports import free_port
 
 OTHERS = "# <file system> <mount point> ...\nUUID=1\t/\text4 errors=remount-ro 0  1\n\n/dev/sr0 /cdrom udf,iso9660 user,noauto 0 0"
 

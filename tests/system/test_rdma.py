@@ -11,7 +11,7 @@ import test_restart
 import test_work
 from harness.case import ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
-from harness.ganesha import free_port
+from harness.ports import free_port
 from harness.proxy import ChaosProxy
 
 MIB = 1 << 20

@@ -19,7 +19,7 @@ import test_random
 import test_rdma
 from harness.case import HOME, ServerForEach, needs_mount, scaled, seconds, tool
 from harness.filer import Filer
-from harness.ganesha import free_port
+from harness.ports import free_port
 
 
 def delegating_filer(name, faults=(), address="127.0.0.1", **times):

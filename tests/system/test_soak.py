@@ -14,7 +14,7 @@ import unittest
 
 from harness.case import HOME, needs_mount, tool
 from harness.filer import Filer
-from harness.ganesha import free_port
+from harness.ports import free_port
 from harness.proxy import ChaosProxy
 from test_random import RandomCase, Trouble
 

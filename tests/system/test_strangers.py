@@ -14,8 +14,8 @@ import sys
 from harness import nfs41
 from harness.case import HOME, SystemCase, needs_mount, needs_root
 from harness.filer import PROGRAM, Filer
-from harness.ganesha import free_port
 from harness.mount import TOOL, is_mounted
+from harness.ports import free_port
 
 # Accounts of every Debian system: fusermount3 refuses a user without a name.
 OWNER, STRANGER = (pwd.getpwnam(name).pw_uid for name in ("games", "news"))

@@ -15,8 +15,8 @@ import unittest
 
 from harness.case import SystemCase, needs_mount
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import TOOL
+from harness.ports import free_port
 
 TSHARK = shutil.which("tshark")
 MIB = 1 << 20

@@ -10,8 +10,8 @@ import time
 
 from harness.case import Export, SystemCase, WORK, daemons, is_mounted, needs_mount, needs_root, needs_user
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import HELPER, TOOL, mounts
+from harness.ports import free_port
 from test_filer import OnFiler
 
 

@@ -13,8 +13,8 @@ import unittest
 
 from harness.case import ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
-from harness.ganesha import free_port
 from harness.mount import TOOL
+from harness.ports import free_port
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 from . import steward
-from .ganesha import free_port
+from .ports import free_port
 from .steward import WORK
 
 PROGRAM = os.path.join(WORK, "bin/nfsrdma-filer")

@@ -70,12 +70,6 @@ def version():
     return tuple(map(int, re.search(r"= *V(\d+)\.(\d+)", said).groups()))
 
 
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 def backing(path):
     """Mounts a file system with handles at path: tmpfs, or ext4 where tmpfs has no stable directory offsets or Ganesha does not support
     tmpfs."""
