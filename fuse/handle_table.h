@@ -90,4 +90,9 @@ class HandleTable {
   std::unordered_set<Handle*> handles_;
 };
 
+// What an operation of an open file needs; `fh` is of the kernel's request.
+inline FileUse use_of(uint64_t fh) {
+  return HandleTable<FileHandle>::get(fh).use();
+}
+
 }  // namespace nfsrdma::fuse

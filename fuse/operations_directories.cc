@@ -180,7 +180,7 @@ Task<> fsyncdir(Adaptor& a, FuseRequest request, DirectoryHandle handle) {
   request.ok();
 }
 
-DirectoryHandle& handle_of(const fuse_file_info* fi) {
+DirectoryHandle& directory_of(const fuse_file_info* fi) {
   return HandleTable<DirectoryHandle>::get(fi->fh);
 }
 
@@ -192,14 +192,14 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, fuse_file_info*) {
 
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kReaddir, {ino}, [&](Adaptor& a, FuseRequest r) {
-    return readdir(a, std::move(r), handle_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
+    return readdir(a, std::move(r), directory_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
                    false);
   });
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kReaddirplus, {ino}, [&](Adaptor& a, FuseRequest r) {
-    return readdir(a, std::move(r), handle_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
+    return readdir(a, std::move(r), directory_of(fi), static_cast<uint64_t>(off), std::min(size, kMaxListing),
                    true);
   });
 }
@@ -212,7 +212,7 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
 
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kFsyncdir, {ino},
-               [&](Adaptor& a, FuseRequest r) { return fsyncdir(a, std::move(r), handle_of(fi)); });
+               [&](Adaptor& a, FuseRequest r) { return fsyncdir(a, std::move(r), directory_of(fi)); });
 }
 
 }  // namespace

@@ -142,10 +142,6 @@ Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> hand
   request.ok();  // the kernel only waits for the reply to count the request
 }
 
-FileHandle& handle_of(const fuse_file_info* fi) {
-  return HandleTable<FileHandle>::get(fi->fh);
-}
-
 void op_open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kOpen, {ino}, [&](Adaptor& a, FuseRequest r) {
     return open(a, std::move(r), a.inodes.node(ino), fi->flags);
@@ -166,7 +162,7 @@ bool is_direct(const fuse_file_info* fi) {
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kRead, {ino, nullptr, static_cast<uint64_t>(off), size},
                [&](Adaptor& a, FuseRequest r) {
-                 return read(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), size,
+                 return read(a, std::move(r), use_of(fi->fh), static_cast<uint64_t>(off), size,
                              is_direct(fi));
                });
 }
@@ -184,19 +180,19 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char*, size_t size, off_t of
         if (!data.buffer) return refuse(std::move(r), ENOMEM);
         // Pages that the kernel writes back have their own offset, even of an O_APPEND file.
         const Mode mode{.direct = is_direct(fi), .append = (fi->flags & O_APPEND) != 0 && fi->writepage == 0};
-        return write(a, std::move(r), handle_of(fi).use(), static_cast<uint64_t>(off), std::move(data), mode);
+        return write(a, std::move(r), use_of(fi->fh), static_cast<uint64_t>(off), std::move(data), mode);
       });
 }
 
 void op_flush(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kFlush, {ino}, [&](Adaptor& a, FuseRequest r) {
-    return flush(a, std::move(r), handle_of(fi).use(), fi->lock_owner);
+    return flush(a, std::move(r), use_of(fi->fh), fi->lock_owner);
   });
 }
 
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int data_only, fuse_file_info* fi) {
   Adaptor::run(req, Operation::kFsync, {ino}, [&](Adaptor& a, FuseRequest r) {
-    return fsync(a, std::move(r), handle_of(fi).use(), data_only != 0);
+    return fsync(a, std::move(r), use_of(fi->fh), data_only != 0);
   });
 }
 

@@ -66,20 +66,16 @@ Task<> flock(Adaptor& a, FuseRequest request, FileUse use, uint64_t owner, LockT
   answer(request, result);
 }
 
-FileHandle& handle_of(const fuse_file_info* fi) {
-  return HandleTable<FileHandle>::get(fi->fh);
-}
-
 void op_getlk(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, struct flock* lock) {
   Adaptor::run(req, Operation::kGetlk, {ino}, [&](Adaptor& a, FuseRequest r) {
-    return getlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, to_lock(*lock));
+    return getlk(a, std::move(r), use_of(fi->fh), fi->lock_owner, to_lock(*lock));
   });
 }
 
 void op_setlk(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, struct flock* lock, int sleep) {
   Adaptor::run(req, Operation::kSetlk, {ino}, [&](Adaptor& a, FuseRequest r) {
     const Lock wanted = to_lock(*lock);
-    return setlk(a, std::move(r), handle_of(fi).use(), fi->lock_owner, wanted,
+    return setlk(a, std::move(r), use_of(fi->fh), fi->lock_owner, wanted,
                  sleep != 0 && wanted.type != LockType::kUnlock);
   });
 }
@@ -89,7 +85,7 @@ void op_flock(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi, int op) {
     const LockType type = (op & LOCK_SH) != 0   ? LockType::kRead
                           : (op & LOCK_EX) != 0 ? LockType::kWrite
                                                 : LockType::kUnlock;
-    return flock(a, std::move(r), handle_of(fi).use(), fi->lock_owner, type,
+    return flock(a, std::move(r), use_of(fi->fh), fi->lock_owner, type,
                  (op & LOCK_NB) == 0 && type != LockType::kUnlock);
   });
 }

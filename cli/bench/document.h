@@ -31,6 +31,11 @@ struct Contender {
 // The point of a series: {"block": 4096, "depth": 8}. Keys are quantities (quantity.h).
 using At = std::map<std::string, double>;
 
+inline At with(At at, const std::string& quantity, double value) {
+  at[quantity] = value;
+  return at;
+}
+
 struct Measurement {
   std::string metric;  // "random read"
   std::string contender;

@@ -51,11 +51,6 @@ Json tick(const Quantity& quantity, double value) {
   return {{"v", value}, {"shown", show_value(quantity, value, false)}};
 }
 
-At with(At at, const std::string& quantity, double value) {
-  at[quantity] = value;
-  return at;
-}
-
 Json bars(const Document& document, const Plot& plot) {
   const Quantity& y = *find_quantity(plot.y);
   Json groups = Json::array();

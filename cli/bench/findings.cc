@@ -12,11 +12,6 @@
 namespace nfsrdma::cli::bench {
 namespace {
 
-At with(At at, const std::string& quantity, double value) {
-  at[quantity] = value;
-  return at;
-}
-
 bool matches(const Measurement& m, const Plot& plot) {
   if (std::find(plot.metrics.begin(), plot.metrics.end(), m.metric) == plot.metrics.end()) return false;
   if (!m.values.contains(plot.y)) return false;

@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/doctor/gather.h"
 #include "cli/doctor/name_filter.h"
 #include "cli/options/source.h"
 #include "cli/support/mountinfo.h"
@@ -39,11 +40,6 @@ using Files = std::map<std::string, std::string>;
 
 tl::unexpected<Failure> failed(const std::string& what, int error) {
   return refuse(ToolExit::kFailed, fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // The end of a log file, beginning at the start of a line.

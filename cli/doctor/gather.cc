@@ -39,11 +39,6 @@
 namespace nfsrdma::cli::doctor {
 namespace {
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::string word_of(const std::string& path) {
   std::string text = contents(path);
   text.erase(std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == ' '; }),
@@ -165,6 +160,11 @@ bool is_directory(const std::string& what) {
 }
 
 }  // namespace
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 bool reports_pages(std::string_view features) {
   constexpr size_t kReporting = 5;

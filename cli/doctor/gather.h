@@ -24,6 +24,9 @@ inline constexpr std::chrono::seconds kLongest{30};
 // else.
 Outcome<Facts> gather(const std::string& what);
 
+// Of a file; empty if it cannot be read.
+std::string contents(const std::string& path);
+
 // Parts of gather(), for tests.
 //
 // `features`: the text of a virtio_balloon `features` file, one character per bit (VIRTIO_BALLOON_F_REPORTING

@@ -12,14 +12,14 @@
 namespace nfsrdma::cli {
 namespace {
 
-struct Release {
+struct ReleaseMount {
   void operator()(libmnt_fs* fs) const { mnt_unref_fs(fs); }
   void operator()(libmnt_table* table) const { mnt_unref_table(table); }
   void operator()(libmnt_cache* cache) const { mnt_unref_cache(cache); }
   void operator()(libmnt_update* update) const { mnt_free_update(update); }
 };
 template <class T>
-using Owned = std::unique_ptr<T, Release>;
+using Owned = std::unique_ptr<T, ReleaseMount>;
 
 // `fs` null: removes the line of `mount_point`. Returns 0 or a negative errno.
 int change_table(libmnt_fs* fs, const char* mount_point) {

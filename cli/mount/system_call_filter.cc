@@ -112,10 +112,10 @@ constexpr Checked kChecked[] = {
 constexpr const char* kAbsent[] = {
     "clone3", "futex_waitv", "cachestat", "fchmodat2", "mseal", "openat2", "set_mempolicy_home_node"};
 
-struct Release {
+struct ReleaseFilter {
   void operator()(std::remove_pointer_t<scmp_filter_ctx>* filter) const { seccomp_release(filter); }
 };
-using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, Release>;
+using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, ReleaseFilter>;
 
 // Data for the signal handler. The first thread that installs the filter creates it once.
 struct Witness {

@@ -1,31 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options/metrics_place.h"
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <charconv>
+
+#include "cli/options/source.h"
 
 namespace nfsrdma::cli {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
 
-tl::unexpected<Failure> bad(std::string text) {
-  return refuse(MountExit::kUsage, std::move(text));
-}
-
 Outcome<MetricsPlace> parse_path(std::string_view path) {
-  if (!path.starts_with('/')) return bad(fmt::format("\"unix:{}\" needs a path that begins with /", path));
+  if (!path.starts_with('/'))
+    return bad_usage(fmt::format("\"unix:{}\" needs a path that begins with /", path));
   if (path.size() >= sizeof(sockaddr_un::sun_path))
-    return bad(fmt::format("the path of a socket has at most {} bytes", sizeof(sockaddr_un::sun_path) - 1));
+    return bad_usage(
+        fmt::format("the path of a socket has at most {} bytes", sizeof(sockaddr_un::sun_path) - 1));
   return MetricsPlace{std::string(path), {}, 0};
-}
-
-bool is_address(int family, const std::string& text) {
-  in6_addr ignored{};
-  return inet_pton(family, text.c_str(), &ignored) == 1;
 }
 
 }  // namespace
@@ -43,7 +38,7 @@ std::string MetricsPlace::text() const {
 Outcome<MetricsPlace> parse_metrics_place(std::string_view text) {
   if (text.starts_with(kUnix)) return parse_path(text.substr(kUnix.size()));
   const auto neither = [&] {
-    return bad(
+    return bad_usage(
         fmt::format("\"{}\" is neither unix:/PATH nor ADDRESS:PORT, as 127.0.0.1:9464 or [::1]:9464", text));
   };
   const size_t colon = text.rfind(':');
@@ -58,7 +53,7 @@ Outcome<MetricsPlace> parse_metrics_place(std::string_view text) {
   const std::string_view port = text.substr(colon + 1);
   const auto [stop, error] = std::from_chars(port.data(), port.data() + port.size(), place.port);
   if (error != std::errc{} || stop != port.data() + port.size() || place.port == 0)
-    return bad(fmt::format("\"{}\" is no port; one is a number from 1 to 65535", port));
+    return bad_usage(fmt::format("\"{}\" is no port; one is a number from 1 to 65535", port));
   return place;
 }
 

@@ -8,10 +8,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-Outcome<> bad(std::string text) {
-  return refuse(MountExit::kUsage, std::move(text));
-}
-
 std::optional<unsigned> digits(std::string_view text) {
   unsigned value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -20,7 +16,7 @@ std::optional<unsigned> digits(std::string_view text) {
 }
 
 Outcome<> bad_version(std::string_view version) {
-  return bad(fmt::format("version {} is not implemented, use vers=4.1 or vers=3", version));
+  return bad_usage(fmt::format("version {} is not implemented, use vers=4.1 or vers=3", version));
 }
 
 }  // namespace
@@ -30,7 +26,7 @@ Outcome<> set_version(MountOptions& o, const OptionValue& v) {
   const auto major = digits(v.text.substr(0, dot));
   const auto minor = dot < v.text.size() ? digits(v.text.substr(dot + 1)) : std::nullopt;
   if (!major || (dot < v.text.size() && !minor)) {
-    return bad(fmt::format("\"{}\" is not a protocol version, use vers=4.1 or vers=3", v.text));
+    return bad_usage(fmt::format("\"{}\" is not a protocol version, use vers=4.1 or vers=3", v.text));
   }
   const bool known = (*major == 4 && minor.value_or(1) == 1) || (*major == 3 && !minor);
   if (!known) return bad_version(v.text);
@@ -50,7 +46,7 @@ Outcome<> set_minor_version(MountOptions& o, const OptionValue& v) {
 // NLM needs a lock manager and a status monitor on the client that the server can reach; this client has
 // none.
 Outcome<> set_no_lock(MountOptions&, const OptionValue& v) {
-  if (!v.on) return bad("locks of an NFSv3 mount stay on this machine, use nolock");
+  if (!v.on) return bad_usage("locks of an NFSv3 mount stay on this machine, use nolock");
   return {};
 }
 
@@ -91,8 +87,8 @@ Outcome<> set_protocol(MountOptions& o, const OptionValue& v) {
     return {};
   }
   if (v.text == "udp" || v.text == "udp6")
-    return bad(fmt::format("{} is not possible, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
-  return bad(fmt::format("\"{}\" is not a transport, use rdma, tcp or auto", v.text));
+    return bad_usage(fmt::format("{} is not possible, use proto=tcp", v.text));  // RFC 8881 section 2.9.1
+  return bad_usage(fmt::format("\"{}\" is not a transport, use rdma, tcp or auto", v.text));
 }
 
 std::string show_protocol(const MountOptions& o) {
@@ -125,10 +121,10 @@ Outcome<> set_rdma_device(MountOptions& o, const OptionValue& v) {
   unsigned port = 0;
   if (const size_t colon = name.rfind(':'); colon != name.npos) {
     port = digits(name.substr(colon + 1)).value_or(0);
-    if (port == 0 || port > 255) return bad(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
+    if (port == 0 || port > 255) return bad_usage(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
     name = name.substr(0, colon);
   }
-  if (name.empty()) return bad(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
+  if (name.empty()) return bad_usage(fmt::format("\"{}\" is not DEVICE:PORT", v.text));
   o.rdma_device = name == "auto" ? std::string() : std::string(name);
   o.rdma_port = port;
   return {};
@@ -154,18 +150,18 @@ Outcome<> set_security(MountOptions&, const OptionValue& v) {
     if (flavor == "sys") {
       sys = true;
     } else if (flavor != "none" && flavor != "krb5" && flavor != "krb5i" && flavor != "krb5p") {
-      return bad(fmt::format("\"{}\" is not a security flavor, use sec=sys", flavor));
+      return bad_usage(fmt::format("\"{}\" is not a security flavor, use sec=sys", flavor));
     }
     if (colon == rest.size()) break;
     rest.remove_prefix(colon + 1);
   }
-  if (!sys) return bad(fmt::format("{} is not implemented, use sec=sys", v.text));
+  if (!sys) return bad_usage(fmt::format("{} is not implemented, use sec=sys", v.text));
   return {};
 }
 
 // RPC-with-TLS, RFC 9289.
 Outcome<> set_xprtsec(MountOptions&, const OptionValue& v) {
-  if (v.text != "none") return bad(fmt::format("{} is not implemented, use xprtsec=none", v.text));
+  if (v.text != "none") return bad_usage(fmt::format("{} is not implemented, use xprtsec=none", v.text));
   return {};
 }
 
@@ -266,7 +262,7 @@ Outcome<> set_log(MountOptions& o, const OptionValue& v) {
     o.log_target = LogTarget::kFile;
     o.log_file = v.text;
   } else {
-    return bad(
+    return bad_usage(
         fmt::format("\"{}\" is neither journal, syslog or stderr nor a path that begins with /", v.text));
   }
   return {};
@@ -274,7 +270,7 @@ Outcome<> set_log(MountOptions& o, const OptionValue& v) {
 
 Outcome<> set_metrics(MountOptions& o, const OptionValue& v) {
   auto place = parse_metrics_place(v.text);
-  if (!place) return bad(place.error().text);
+  if (!place) return bad_usage(place.error().text);
   o.metrics = *std::move(place);
   return {};
 }
@@ -296,7 +292,7 @@ std::string show_log(const MountOptions& o) {
 
 Outcome<> set_log_level(MountOptions& o, const OptionValue& v) {
   const auto level = parse_log_level(v.text);
-  if (!level) return bad(fmt::format("\"{}\" is not a level", v.text));
+  if (!level) return bad_usage(fmt::format("\"{}\" is not a level", v.text));
   o.log_level = *level;
   return {};
 }

@@ -11,10 +11,6 @@
 namespace nfsrdma::cli {
 namespace {
 
-Outcome<> bad(std::string text) {
-  return refuse(MountExit::kUsage, std::move(text));
-}
-
 std::string joined_words(std::string_view words) {
   std::string out;
   for (const std::string_view word : split_words(words)) out += (out.empty() ? "" : ", ") + std::string(word);
@@ -45,7 +41,8 @@ Outcome<uint64_t> parse_number(const OptionSpec& spec, std::string_view text) {
 
 Outcome<> set_value(const OptionSpec& spec, MountOptions& options, const std::optional<std::string>& value) {
   if (!value)
-    return bad(fmt::format("needs a value: {}={}", spec.name, spec.unit.empty() ? spec.words : spec.unit));
+    return bad_usage(
+        fmt::format("needs a value: {}={}", spec.name, spec.unit.empty() ? spec.words : spec.unit));
   switch (spec.kind) {
     case OptionKind::kNumber:
     case OptionKind::kSize: {
@@ -56,12 +53,12 @@ Outcome<> set_value(const OptionSpec& spec, MountOptions& options, const std::op
     case OptionKind::kWord: {
       const auto words = split_words(spec.words);
       if (std::find(words.begin(), words.end(), *value) == words.end()) {
-        return bad(fmt::format("\"{}\" is none of {}", *value, joined_words(spec.words)));
+        return bad_usage(fmt::format("\"{}\" is none of {}", *value, joined_words(spec.words)));
       }
       return spec.set(options, {.text = *value});
     }
     case OptionKind::kText:
-      if (value->empty()) return bad(fmt::format("needs a value: {}={}", spec.name, spec.unit));
+      if (value->empty()) return bad_usage(fmt::format("needs a value: {}={}", spec.name, spec.unit));
       return spec.set(options, {.text = *value});
     default: return {};
   }
@@ -73,9 +70,9 @@ Outcome<> apply(OptionMatch match, const OptionLayer& layer, ParsedOptions& pars
   Outcome<> done;
   switch (spec.kind) {
     case OptionKind::kIgnored: return {};
-    case OptionKind::kRefused: return bad(std::string(spec.help));
+    case OptionKind::kRefused: return bad_usage(std::string(spec.help));
     case OptionKind::kSwitch:
-      if (option.value) return bad("takes no value");
+      if (option.value) return bad_usage("takes no value");
       done = spec.set(parsed.values, {.on = !match.negated});
       break;
     default: done = set_value(spec, parsed.values, option.value);
@@ -103,11 +100,11 @@ bool given(const std::vector<OptionLayer>& layers, std::string_view name) {
 Outcome<> check_address_family(const MountOptions& o, const Source& source) {
   const char* const name = o.transport == Transport::kRdma ? "rdma" : "tcp";
   if (o.family == AddressFamily::kIpv4 && source.host_kind == HostKind::kIpv6) {
-    return bad(
+    return bad_usage(
         fmt::format("proto={0} means IPv4 and {1} is an IPv6 address, use proto={0}6", name, source.host));
   }
   if (o.family == AddressFamily::kIpv6 && source.host_kind == HostKind::kIpv4) {
-    return bad(
+    return bad_usage(
         fmt::format("proto={0}6 means IPv6 and {1} is an IPv4 address, use proto={0}", name, source.host));
   }
   return {};
@@ -148,7 +145,7 @@ Outcome<> check_version3_transport(ParsedOptions& parsed) {
   MountOptions& o = parsed.values;
   if (o.transport != Transport::kRdma || o.major_version != 3) return {};
   if (typed(parsed, "proto") || typed(parsed, "rdma"))
-    return bad("NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
+    return bad_usage("NFSv3 goes over TCP here, use vers=4.1 or proto=tcp");
   reset<&O::transport, &O::family>(o);
   return {};
 }
@@ -158,11 +155,11 @@ Outcome<> check_rdma(ParsedOptions& parsed) {
   for (const RdmaOption& option : kRdmaOptions) {
     if (o.may_use_rdma() || !option.given(o)) continue;
     if (typed(parsed, option.name))
-      return bad(fmt::format("{} belongs to RDMA, use proto=rdma", option.name));
+      return bad_usage(fmt::format("{} belongs to RDMA, use proto=rdma", option.name));
     option.drop(o);
   }
   if (!o.gid_index || o.names_rdma_device()) return {};
-  if (typed(parsed, "gid_index")) return bad("gid_index belongs to a device, use rdma_dev=DEVICE");
+  if (typed(parsed, "gid_index")) return bad_usage("gid_index belongs to a device, use rdma_dev=DEVICE");
   o.gid_index.reset();
   return {};
 }
@@ -207,17 +204,18 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
 Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   MountOptions& o = parsed.values;
   if (o.major_version == 4) o.minor_version = o.minor_version.value_or(1);
-  if (o.major_version == 3 && o.minor_version) return bad("minorversion belongs to NFSv4, this is vers=3");
+  if (o.major_version == 3 && o.minor_version)
+    return bad_usage("minorversion belongs to NFSv4, this is vers=3");
   if (o.major_version == 3) {
     if (typed(parsed, "local_lock") && !(o.local_flock && o.local_posix_locks))
-      return bad("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
+      return bad_usage("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");
     o.local_flock = o.local_posix_locks = true;
   }
   if (auto done = check_version3_transport(parsed); !done) return done;
   if (auto done = check_address_family(o, source); !done) return done;
   if (source.port) {
     if (typed(parsed, "port") && o.port != source.port) {
-      return bad(fmt::format("port={} contradicts the port in {}", *o.port, source.text));
+      return bad_usage(fmt::format("port={} contradicts the port in {}", *o.port, source.text));
     }
     o.port = source.port;
   }
@@ -227,7 +225,8 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   const auto order = [&](auto& low, auto& high, const char* low_name, const char* high_name) -> Outcome<> {
     if (low <= high) return {};
     if (parsed.given(low_name) && parsed.given(high_name)) {
-      return bad(fmt::format("{}={} is more than {}={}", low_name, low.count(), high_name, high.count()));
+      return bad_usage(
+          fmt::format("{}={} is more than {}={}", low_name, low.count(), high_name, high.count()));
     }
     (parsed.given(high_name) ? low : high) = parsed.given(high_name) ? high : low;
     return {};
@@ -235,7 +234,7 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   if (auto done = order(o.acregmin, o.acregmax, "acregmin", "acregmax"); !done) return done;
   if (auto done = order(o.acdirmin, o.acdirmax, "acdirmin", "acdirmax"); !done) return done;
   if (o.allow_root && o.allow_other.value_or(false))
-    return bad("allow_root and allow_other exclude each other");
+    return bad_usage("allow_root and allow_other exclude each other");
   return {};
 }
 
@@ -243,7 +242,7 @@ Outcome<> check_privilege(const MountOptions& options, bool root, std::string_vi
   if (root) return {};
   for (const auto& [asked, name] : {std::pair(options.dev, "dev"), std::pair(options.suid, "suid"),
                                     std::pair(options.remount, "remount")}) {
-    if (asked) return bad(fmt::format("option {}: only root may use it", name));
+    if (asked) return bad_usage(fmt::format("option {}: only root may use it", name));
   }
   const bool shared = options.allow_other.value_or(false) || options.allow_root;
   if (!shared) return {};
@@ -255,8 +254,8 @@ Outcome<> check_privilege(const MountOptions& options, bool root, std::string_vi
     while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
     if (line == "user_allow_other") return {};
   }
-  return bad(fmt::format("option {}: root must first write \"user_allow_other\" into /etc/fuse.conf",
-                         options.allow_root ? "allow_root" : "allow_other"));
+  return bad_usage(fmt::format("option {}: root must first write \"user_allow_other\" into /etc/fuse.conf",
+                               options.allow_root ? "allow_root" : "allow_other"));
 }
 
 }  // namespace nfsrdma::cli

@@ -13,50 +13,47 @@ namespace {
 
 constexpr std::string_view kForms = "write host:/path, [ipv6]:/path or nfs://host/path";
 
-tl::unexpected<Failure> bad(std::string_view text, std::string_view why) {
+tl::unexpected<Failure> bad_source(std::string_view text, std::string_view why) {
   return refuse(MountExit::kUsage, fmt::format("source \"{}\": {}", text, why));
-}
-
-bool is_address(int family, const std::string& text) {
-  in6_addr any;  // large enough for both families
-  return inet_pton(family, text.c_str(), &any) == 1;
 }
 
 Outcome<> check_host(std::string_view text, Source& source, bool bracketed) {
   const std::string& host = source.host;
-  if (host.empty()) return bad(text, "the server's name is missing");
-  if (host.size() > 255) return bad(text, "the server's name is longer than 255 bytes");
+  if (host.empty()) return bad_source(text, "the server's name is missing");
+  if (host.size() > 255) return bad_source(text, "the server's name is longer than 255 bytes");
   const bool clean = std::all_of(host.begin(), host.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte > 0x20 && byte != 0x7f && c != '/' && c != '[' && c != ']' && c != '@';
   });
-  if (!clean) return bad(text, "the server's name has a character that no host name has");
+  if (!clean) return bad_source(text, "the server's name has a character that no host name has");
   if (bracketed) {
     const size_t zone = host.find('%');
     if (!is_address(AF_INET6, host.substr(0, zone)) || zone == host.size() - 1) {
-      return bad(text, "what stands in brackets is not an IPv6 address");
+      return bad_source(text, "what stands in brackets is not an IPv6 address");
     }
     source.host_kind = HostKind::kIpv6;
     return {};
   }
   if (host.find(':') != std::string::npos)
-    return bad(text, "write an IPv6 address in brackets: [address]:/path");
-  if (host.find(',') != std::string::npos) return bad(text, "one server only; replicas are not supported");
+    return bad_source(text, "write an IPv6 address in brackets: [address]:/path");
+  if (host.find(',') != std::string::npos)
+    return bad_source(text, "one server only; replicas are not supported");
   if (is_address(AF_INET, host)) source.host_kind = HostKind::kIpv4;
   return {};
 }
 
 // Makes the path absolute, with single slashes and no trailing slash.
 Outcome<std::string> clean_path(std::string_view text, std::string_view path) {
-  if (path.size() >= PATH_MAX) return bad(text, "the path is too long");
+  if (path.size() >= PATH_MAX) return bad_source(text, "the path is too long");
   std::string out;
   while (!path.empty()) {
     const size_t slash = std::min(path.find('/'), path.size());
     const std::string_view name = path.substr(0, slash);
     path.remove_prefix(std::min(slash + 1, path.size()));
     if (name.empty()) continue;
-    if (name == "." || name == "..") return bad(text, "\".\" and \"..\" have no meaning on the server");
-    if (name.size() > NAME_MAX) return bad(text, "a name in the path is longer than 255 bytes");
+    if (name == "." || name == "..")
+      return bad_source(text, "\".\" and \"..\" have no meaning on the server");
+    if (name.size() > NAME_MAX) return bad_source(text, "a name in the path is longer than 255 bytes");
     out += '/';
     out += name;
   }
@@ -79,9 +76,9 @@ Outcome<std::string> percent_decode(std::string_view text, std::string_view enco
     }
     const int high = i + 2 < encoded.size() ? hex_digit(encoded[i + 1]) : -1;
     const int low = i + 2 < encoded.size() ? hex_digit(encoded[i + 2]) : -1;
-    if (high < 0 || low < 0) return bad(text, "'%' must be followed by two hexadecimal digits");
+    if (high < 0 || low < 0) return bad_source(text, "'%' must be followed by two hexadecimal digits");
     const auto byte = static_cast<char>(high * 16 + low);
-    if (byte == '\0') return bad(text, "a path cannot hold a NUL byte");
+    if (byte == '\0') return bad_source(text, "a path cannot hold a NUL byte");
     out += byte;
     i += 2;
   }
@@ -92,7 +89,7 @@ Outcome<std::string> percent_decode(std::string_view text, std::string_view enco
 Outcome<> take_host(std::string_view text, std::string_view& rest, std::string_view stops, Source& source) {
   if (rest.starts_with('[')) {
     const size_t close = rest.find(']');
-    if (close == std::string_view::npos) return bad(text, "the bracket is not closed");
+    if (close == std::string_view::npos) return bad_source(text, "the bracket is not closed");
     source.host = rest.substr(1, close - 1);
     rest.remove_prefix(close + 1);
     // RFC 6874: in a URL the zone's '%' is itself written %25.
@@ -120,15 +117,15 @@ Outcome<Source> parse_url(std::string_view text) {
     uint16_t port = 0;
     const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, port);
     if (error != std::errc{} || stop != rest.data() + end || port == 0) {
-      return bad(text, "the port must be a number from 1 to 65535");
+      return bad_source(text, "the port must be a number from 1 to 65535");
     }
     source.port = port;
     rest.remove_prefix(end);
   }
   if (rest.find_first_of("?#") != std::string_view::npos) {
-    return bad(text, "options go into -o; write '?' and '#' of a file name as %3F and %23");
+    return bad_source(text, "options go into -o; write '?' and '#' of a file name as %3F and %23");
   }
-  if (!rest.empty() && !rest.starts_with('/')) return bad(text, kForms);
+  if (!rest.empty() && !rest.starts_with('/')) return bad_source(text, kForms);
   auto decoded = percent_decode(text, rest);
   if (!decoded) return tl::unexpected(std::move(decoded).error());
   auto path = clean_path(text, *decoded);
@@ -145,18 +142,19 @@ bool looks_like_bare_ipv6(std::string_view text) {
 
 Outcome<Source> parse(std::string_view text, bool path_needed) {
   if (text.starts_with("nfs://")) return parse_url(text);
-  if (looks_like_bare_ipv6(text)) return bad(text, "write an IPv6 address in brackets: [address]:/path");
+  if (looks_like_bare_ipv6(text))
+    return bad_source(text, "write an IPv6 address in brackets: [address]:/path");
   Source source;
   source.text = text;
   std::string_view rest = text;
-  if (rest.find('/') < rest.find(':')) return bad(text, kForms);
+  if (rest.find('/') < rest.find(':')) return bad_source(text, kForms);
   if (auto host = take_host(text, rest, ":", source); !host) return tl::unexpected(std::move(host).error());
   if (rest.empty()) {
-    if (path_needed) return bad(text, kForms);
+    if (path_needed) return bad_source(text, kForms);
     source.path = "/";
     return source;
   }
-  if (!rest.starts_with(":/")) return bad(text, kForms);
+  if (!rest.starts_with(":/")) return bad_source(text, kForms);
   auto path = clean_path(text, rest.substr(1));
   if (!path) return tl::unexpected(std::move(path).error());
   source.path = *std::move(path);
@@ -164,6 +162,11 @@ Outcome<Source> parse(std::string_view text, bool path_needed) {
 }
 
 }  // namespace
+
+bool is_address(int family, const std::string& text) {
+  in6_addr any;  // large enough for both families
+  return inet_pton(family, text.c_str(), &any) == 1;
+}
 
 Outcome<Source> parse_source(std::string_view text) {
   return parse(text, true);

@@ -29,6 +29,9 @@ struct Source {
   std::string path;
 };
 
+// True: `text` is an address of AF_INET or AF_INET6, without brackets or a zone identifier.
+bool is_address(int family, const std::string& text);
+
 // Fails with MountExit::kUsage.
 Outcome<Source> parse_source(std::string_view text);
 

@@ -9,7 +9,7 @@
 namespace nfsrdma::cli::pages {
 namespace {
 
-constexpr std::string_view kHead =
+constexpr std::string_view kFishHead =
     R"FISH(# Completion for nfsrdma-fuse, mount.nfsrdma-fuse and nfsrdma-filer: made of their command lines when they were built.
 
 # Mount points of this program. /proc writes a blank as \040.
@@ -18,7 +18,7 @@ function __nfsrdma_fuse_mounts
 end
 )FISH";
 
-std::string in_quotes(std::string_view text) {
+std::string fish_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
@@ -49,7 +49,7 @@ std::string option_line(const std::string& start, std::string_view verb, const O
   } else if (!option.placeholder.empty()) {
     line += " " + wanted(operand_of(verb, option.placeholder));
   }
-  return fmt::format("{} -d {}\n", line, in_quotes(option.help));
+  return fmt::format("{} -d {}\n", line, fish_quoted(option.help));
 }
 
 // `start`: "complete -c PROGRAM [-n CONDITION]".
@@ -71,7 +71,7 @@ std::string lines_of(const std::string& start, const CommandOutline& verb) {
                        !option.value          ? ""
                        : option.words.empty() ? " -x"
                                               : fmt::format(" -x -a '{}'", fmt::join(option.words, " ")),
-                       in_quotes(option.help));
+                       fish_quoted(option.help));
   }
   return out;
 }
@@ -80,10 +80,11 @@ std::string lines_of(const std::string& start, const CommandOutline& verb) {
 
 std::string fish_completion() {
   const CommandOutline tool = tool_outline();
-  std::string out(kHead);
+  std::string out(kFishHead);
   out += "\nfunction __nfsrdma_fuse_options\n    printf '%s\\t%s\\n'";
   for (const Completed& option : completed_options()) {
-    out += fmt::format(" \\\n        {}{} {}", option.name, option.value ? "=" : "", in_quotes(option.help));
+    out +=
+        fmt::format(" \\\n        {}{} {}", option.name, option.value ? "=" : "", fish_quoted(option.help));
     for (const std::string& word : option.value ? option.words : std::vector<std::string>{})
       out += fmt::format(" \\\n        {}={} ''", option.name, word);
   }
@@ -93,7 +94,7 @@ std::string fish_completion() {
   const std::string none = "complete -c nfsrdma-fuse -n __fish_use_subcommand";
   for (const OutlinedOption& option : tool.options) out += option_line(none, "", option);
   for (const CommandOutline& verb : tool.verbs) {
-    out += fmt::format("{} -a {} -d {}\n", none, verb.name, in_quotes(verb.help));
+    out += fmt::format("{} -a {} -d {}\n", none, verb.name, fish_quoted(verb.help));
     out += lines_of(fmt::format("complete -c nfsrdma-fuse -n '__fish_seen_subcommand_from {}'", verb.name),
                     verb);
   }

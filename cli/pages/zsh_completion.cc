@@ -9,7 +9,7 @@
 namespace nfsrdma::cli::pages {
 namespace {
 
-constexpr std::string_view kHead = R"ZSH(#compdef nfsrdma-fuse mount.nfsrdma-fuse nfsrdma-filer
+constexpr std::string_view kZshHead = R"ZSH(#compdef nfsrdma-fuse mount.nfsrdma-fuse nfsrdma-filer
 # Made of the programs' command lines when they were built.
 
 # Mount points of this program. /proc writes a blank as \040.
@@ -40,7 +40,7 @@ _nfsrdma_fuse "$@"
 )ZSH";
 
 // For use in single quotes and in a bracketed description, which an unescaped ':' would end.
-std::string in_quotes(std::string_view text) {
+std::string zsh_quoted(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\'') {
@@ -68,7 +68,7 @@ std::string action(Operand operand) {
 
 std::string value(std::string_view verb, const OutlinedOption& option) {
   if (option.placeholder.empty()) return {};
-  return fmt::format(":{}:{}", in_quotes(option.placeholder),
+  return fmt::format(":{}:{}", zsh_quoted(option.placeholder),
                      option.words.empty() ? action(operand_of(verb, option.placeholder))
                                           : fmt::format("({})", fmt::join(option.words, " ")));
 }
@@ -85,17 +85,17 @@ std::string verb_case(const CommandOutline& verb) {
     for (const std::string& name : option.names)
       out += fmt::format(" \\\n        '*{}{}[{}]{}'", name,
                          option.placeholder.empty() || !name.starts_with("--") ? "" : "=",
-                         in_quotes(option.help), value(verb.name, option));
+                         zsh_quoted(option.help), value(verb.name, option));
   }
   if (verb.name == "mount") {
     for (const Completed& option : completed_options())
       out += fmt::format(" \\\n        '*--{}{}[{}]{}'", option.name, option.value ? "=" : "",
-                         in_quotes(option.help), option_value(option));
+                         zsh_quoted(option.help), option_value(option));
   }
   if (!verb.name.starts_with("mount.")) out += " \\\n        '(- *)'{-h,--help}'[show this text]'";
   for (const OutlinedArgument& argument : verb.arguments) {
     const std::string what =
-        fmt::format("{}:{}", in_quotes(argument.name), action(operand_of(verb.name, argument.name)));
+        fmt::format("{}:{}", zsh_quoted(argument.name), action(operand_of(verb.name, argument.name)));
     out += argument.usage.ends_with("...") ? fmt::format(" \\\n        '*:{}'", what)
                                            : fmt::format(" \\\n        ':{}'", what);
   }
@@ -106,13 +106,13 @@ std::string verb_case(const CommandOutline& verb) {
 
 std::string zsh_completion() {
   const CommandOutline tool = tool_outline();
-  std::string out(kHead);
+  std::string out(kZshHead);
   out += "\n_nfsrdma_fuse_options() {\n  _values -s , -S = 'mount option'";
   for (const Completed& option : completed_options())
-    out += fmt::format(" \\\n    '{}[{}]{}'", option.name, in_quotes(option.help), option_value(option));
+    out += fmt::format(" \\\n    '{}[{}]{}'", option.name, zsh_quoted(option.help), option_value(option));
   out += "\n}\n\n_nfsrdma_fuse_verbs() {\n  local -a verbs=(";
   for (const CommandOutline& verb : tool.verbs)
-    out += fmt::format("\n    '{}:{}'", verb.name, in_quotes(verb.help));
+    out += fmt::format("\n    '{}:{}'", verb.name, zsh_quoted(verb.help));
   out += "\n  )\n  _describe command verbs\n}\n\n_nfsrdma_fuse_verb() {\n  case $1 in\n";
   for (const CommandOutline& verb : tool.verbs) out += verb_case(verb);
   out += verb_case(mount_helper_outline());

@@ -53,10 +53,6 @@ void step(std::string_view name, const std::string& text, const Stopwatch& watch
   std::fflush(stdout);
 }
 
-tl::unexpected<Failure> failed(std::string text) {
-  return refuse(ToolExit::kFailed, std::move(text));
-}
-
 // Advice for the user after the step that failed.
 std::string resolve_advice(const client::ClientOptions& o) {
   return fmt::format("run 'getent ahosts {}'", o.host);
@@ -85,7 +81,7 @@ Outcome<std::vector<net::Endpoint>> resolve(const client::ClientOptions& options
   const Stopwatch watch;
   auto endpoints = resolve_server(options);
   if (!endpoints) {
-    return failed(
+    return step_failed(
         fmt::format("resolve: {}: {}; {}", options.host, endpoints.error().text, resolve_advice(options)));
   }
   std::string text = options.host + ":";
@@ -107,7 +103,7 @@ Outcome<Fd> connect_any(const client::ClientOptions& options, const std::vector<
     if (one.error != 0) last = text;
     if (one.error == 0 && !connected) connected = std::move(one.fd);
   }
-  if (!connected) return failed(fmt::format("connect: {}; {}", last, connect_advice(options)));
+  if (!connected) return step_failed(fmt::format("connect: {}; {}", last, connect_advice(options)));
   return connected;
 }
 
@@ -133,7 +129,7 @@ Outcome<bool> find_version(const Fd& fd) {
   if (why.errnum == EPROTONOSUPPORT) {
     if (const auto old = only_version3(fd); old && *old) return false;
   }
-  return failed(describe(why));
+  return step_failed(describe(why));
 }
 
 char type_letter(uint32_t mode) {
@@ -159,7 +155,8 @@ class Probe {
     const auto root = session_.mount(kSession);
     if (!root) give_up(operation_under_way(session_.statistics()));
     if (!*root)
-      return failed(fmt::format("{}; {}", describe(root->error()), session_advice(options_, root->error())));
+      return step_failed(
+          fmt::format("{}; {}", describe(root->error()), session_advice(options_, root->error())));
     print_session(watch);
     return list((*root)->node);
   }
@@ -192,7 +189,7 @@ class Probe {
     if (!answer) give_up("READDIR");
     const Result<ServerSession::Listing>& listing = *answer;
     if (!listing)
-      return failed(
+      return step_failed(
           fmt::format("{}; {}", describe(listing.error()), session_advice(options_, listing.error())));
     step("list", fmt::format("{}: {} entries", options_.export_path, listing->entries.size()), watch);
     print_listing(*listing);
@@ -209,7 +206,7 @@ Outcome<> try_rdma(const client::ClientOptions& options) {
   const Stopwatch watch;
   const auto found = probe_rdma(options);
   step("rdma", found ? *found : found.error().text, watch);
-  if (!found) return failed(fmt::format("{}; {}", found.error().text, rdma_advice(options)));
+  if (!found) return step_failed(fmt::format("{}; {}", found.error().text, rdma_advice(options)));
   return {};
 }
 
@@ -234,7 +231,7 @@ Outcome<> show_version3(const std::string& host) {
 Outcome<> probe(const std::string& program, const std::string& name, const ServerWays& wanted) {
   const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : wanted.rdma.front());
   if (!endpoints) return tl::unexpected(endpoints.error());
-  Outcome<> rdma = failed("");
+  Outcome<> rdma = step_failed("");
   size_t used = 0;
   for (size_t i = 0; i < wanted.rdma.size() && !rdma; ++i) rdma = try_rdma(wanted.rdma[used = i]);
   if (!wanted.tcp && !rdma) return rdma;

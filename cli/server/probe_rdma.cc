@@ -10,19 +10,19 @@
 #include "client/api/make_filesystem.h"
 #include "transport/rdma/rdma_transport.h"
 #include "transport/rpc/call_message.h"
+#include "xdr/nfs4/basic.h"
 
 namespace nfsrdma::cli {
 namespace {
 
-constexpr uint32_t kNfsProgram = 100003;
 constexpr size_t kLongestNullReply = 256;
 // Connecting and version negotiation have their own limits. This one is for a server that negotiates and then
 // is silent.
 constexpr std::chrono::seconds kPatience{30};
 
-using Promise = std::shared_ptr<std::promise<Result<rpc::TransportStatus>>>;
+using StatusPromise = std::shared_ptr<std::promise<Result<rpc::TransportStatus>>>;
 
-Task<> call_null(rpc::RpcTransport& transport, Promise out) {
+Task<> call_null(rpc::RpcTransport& transport, StatusPromise out) {
   Result<> started = co_await transport.start();
   if (!started) {
     out->set_value(fail(std::move(started).error()));
@@ -32,7 +32,7 @@ Task<> call_null(rpc::RpcTransport& transport, Promise out) {
   call.op = "NULL";
   call.max_reply_bytes = kLongestNullReply;
   xdr::Encoder x(call.head);
-  rpc::begin_call(x, kNfsProgram, 4, 0);
+  rpc::begin_call(x, nfs4::NFS4_PROGRAM, 4, 0);
   rpc::Outcome outcome = co_await transport.call(std::move(call));
   Result<rpc::TransportStatus> result = transport.status();
   if (!outcome.reply) result = fail(std::move(outcome.reply).error());

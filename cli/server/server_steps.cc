@@ -14,6 +14,7 @@
 #include <string>
 
 #include "transport/rpc/call_message.h"
+#include "xdr/nfs4/basic.h"
 #include "xdr/record_mark.h"
 #include "xdr/rpc.h"
 
@@ -22,12 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kNfsProgram = 100003;
 constexpr size_t kLargestNullReply = 1024;
-
-tl::unexpected<Failure> failed(std::string text) {
-  return refuse(ToolExit::kFailed, std::move(text));
-}
 
 bool ready(const Fd& fd, short events, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -41,13 +37,13 @@ Outcome<ByteVector> receive_record(const Fd& fd, Clock::time_point deadline) {
     size_t got = 0;
     while (got < to.size()) {
       const ssize_t n = recv(fd.get(), to.data() + got, to.size() - got, 0);
-      if (n == 0) return failed("NULL: the server hung up");
+      if (n == 0) return step_failed("NULL: the server hung up");
       if (n > 0) {
         got += static_cast<size_t>(n);
       } else if (errno != EAGAIN && errno != EINTR) {
-        return failed(fmt::format("NULL: {}", std::strerror(errno)));
+        return step_failed(fmt::format("NULL: {}", std::strerror(errno)));
       } else if (errno == EAGAIN && !ready(fd, POLLIN, deadline)) {
-        return failed("NULL: no answer");
+        return step_failed("NULL: no answer");
       }
     }
     return {};
@@ -58,7 +54,7 @@ Outcome<ByteVector> receive_record(const Fd& fd, Clock::time_point deadline) {
     if (auto done = take(bytes); !done) return tl::unexpected(std::move(done).error());
     mark = rpc::decode_record_mark(bytes);
     if (mark.length > kLargestNullReply - record.size())
-      return failed("NULL: the answer is not from an RPC server");
+      return step_failed("NULL: the answer is not from an RPC server");
     const size_t before = record.size();
     record.resize(before + mark.length);
     if (auto done = take(MutableBytes(record).subspan(before)); !done)
@@ -78,7 +74,7 @@ Outcome<std::vector<net::Endpoint>> resolve_server(const client::ClientOptions& 
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const int code = getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &list);
-  if (code != 0) return failed(gai_strerror(code));
+  if (code != 0) return step_failed(gai_strerror(code));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
   std::vector<net::Endpoint> endpoints;
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
@@ -103,18 +99,18 @@ Connecting connect_to(const net::Endpoint& endpoint, std::chrono::milliseconds l
 Outcome<Result<>> call_null(const Fd& fd, uint32_t version, std::chrono::milliseconds limit) {
   ByteVector message(rpc::kRecordMarkBytes);
   xdr::Encoder x(message);
-  if (!rpc::begin_call(x, kNfsProgram, version, 0)) return failed("NULL: cannot be encoded");
+  if (!rpc::begin_call(x, nfs4::NFS4_PROGRAM, version, 0)) return step_failed("NULL: cannot be encoded");
   const auto mark =
       rpc::encode_record_mark({true, static_cast<uint32_t>(message.size() - rpc::kRecordMarkBytes)});
   std::copy(mark.begin(), mark.end(), message.begin());
   if (send(fd.get(), message.data(), message.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(message.size())) {
-    return failed(fmt::format("NULL: {}", std::strerror(errno)));
+    return step_failed(fmt::format("NULL: {}", std::strerror(errno)));
   }
   const auto record = receive_record(fd, Clock::now() + limit);
   if (!record) return tl::unexpected(record.error());
   rpc::reply_header reply;
   xdr::Decoder decoder(*record);
-  if (!decoder(reply)) return failed("NULL: the answer is not an RPC reply");
+  if (!decoder(reply)) return step_failed("NULL: the answer is not an RPC reply");
   return rpc::check(reply, "NULL");
 }
 

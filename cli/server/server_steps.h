@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/support/outcome.h"
@@ -14,6 +16,10 @@
 #include "xdr/support/result.h"
 
 namespace nfsrdma::cli {
+
+inline tl::unexpected<Failure> step_failed(std::string text) {
+  return refuse(ToolExit::kFailed, std::move(text));
+}
 
 // The addresses of `options.host` with `options.port`. The failure is getaddrinfo(3)'s text.
 Outcome<std::vector<net::Endpoint>> resolve_server(const client::ClientOptions& options);

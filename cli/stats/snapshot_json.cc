@@ -280,7 +280,7 @@ constexpr auto memory = [](auto& x, auto& m) {
   x.field("idle_buffer_bytes", m.idle_buffer_bytes);
 };
 
-constexpr auto whole = [](auto& x, auto& s) {
+constexpr auto whole_snapshot = [](auto& x, auto& s) {
   x.field("version", s.version);
   x.field("pid", s.pid);
   x.field("state", s.state);
@@ -320,7 +320,7 @@ std::string_view transport_state_name(rpc::TransportState state) {
 Json to_json(const Snapshot& snapshot) {
   Json json = Json::object();
   Writer writer(json);
-  whole(writer, snapshot);
+  whole_snapshot(writer, snapshot);
   return json;
 }
 
@@ -330,7 +330,7 @@ Outcome<Snapshot> snapshot_from_json(const Json& json) {
     return refuse(ToolExit::kFailed, "these are no statistics of a mount");
   }
   const Reader reader(json);
-  whole(reader, snapshot);
+  whole_snapshot(reader, snapshot);
   return snapshot;
 }
 

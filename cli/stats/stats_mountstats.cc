@@ -15,7 +15,7 @@ namespace {
 using Out = std::back_insert_iterator<std::string>;
 
 // The kernel's escapes for names: the reader splits at blanks.
-std::string escape(std::string_view text) {
+std::string escape_blanks(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == ' ' || c == '\t' || c == '\n' || c == '\\') {
@@ -111,7 +111,7 @@ void add_rdma_transport(std::string& out, const rpc::TransportStatus& t) {
 
 // Columns of an xprt line for TCP: port bind connect connect-time idle-time sends receives bad-xids inflight
 // backlog slots sending pending.
-void add_transports(std::string& out, const Snapshot& s) {
+void add_transport_lines(std::string& out, const Snapshot& s) {
   for (const rpc::TransportStatus& t : s.client.transports) {
     if (t.rdma) {
       add_rdma_transport(out, t);
@@ -123,7 +123,7 @@ void add_transports(std::string& out, const Snapshot& s) {
   if (s.client.transports.empty()) out += "\txprt:\ttcp 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
 }
 
-void add_operations(std::string& out, const Snapshot& s) {
+void add_operation_lines(std::string& out, const Snapshot& s) {
   out += "\tper-op statistics\n";
   for (const client::OperationStatistics& o : s.client.operations) {
     fmt::format_to(Out(out), "\t{:>12}: {} {} 0 {} {} {} {} {} {}\n", o.name, o.requests,
@@ -139,9 +139,9 @@ std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
   for (const Snapshot& s : snapshots) {
     // The readers accept only the types nfs and nfs4 as NFS mounts.
     const bool version3 = s.mount_options.find("vers=3") != std::string::npos;
-    fmt::format_to(Out(out), "device {} mounted on {} with fstype {} statvers=1.1\n", escape(s.source),
-                   escape(s.mount_point), version3 ? "nfs" : "nfs4");
-    fmt::format_to(Out(out), "\topts:\t{}\n", escape(s.mount_options));
+    fmt::format_to(Out(out), "device {} mounted on {} with fstype {} statvers=1.1\n", escape_blanks(s.source),
+                   escape_blanks(s.mount_point), version3 ? "nfs" : "nfs4");
+    fmt::format_to(Out(out), "\topts:\t{}\n", escape_blanks(s.mount_options));
     fmt::format_to(Out(out), "\tage:\t{}\n", s.client.age_seconds);
     fmt::format_to(Out(out), "\tcaps:\twtmult=4096,dtsize={},bsize=0,namlen=255\n",
                    s.client.session.max_response_bytes);
@@ -151,8 +151,8 @@ std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
     add_events(out, s);
     add_bytes(out, s);
     fmt::format_to(Out(out), "\tRPC iostats version: 1.1  p/v: 100003/{} (nfs)\n", version3 ? 3 : 4);
-    add_transports(out, s);
-    add_operations(out, s);
+    add_transport_lines(out, s);
+    add_operation_lines(out, s);
     out += '\n';
   }
   return out;

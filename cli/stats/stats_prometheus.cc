@@ -16,7 +16,7 @@ using Out = std::back_insert_iterator<std::string>;
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
 // Escapes backslash, double quote and newline in label values.
-std::string escape(std::string_view text) {
+std::string escape_label(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
@@ -78,9 +78,9 @@ class Exposition {
   }));
 
   void sample(std::string_view name, const Snapshot& s, const Labels& labels, std::string_view value) {
-    fmt::format_to(Out(out_), "nfsrdma_fuse_{}{{export=\"{}\",mountpoint=\"{}\"", name, escape(s.source),
-                   escape(s.mount_point));
-    for (const auto& [key, text] : labels) fmt::format_to(Out(out_), ",{}=\"{}\"", key, escape(text));
+    fmt::format_to(Out(out_), "nfsrdma_fuse_{}{{export=\"{}\",mountpoint=\"{}\"", name,
+                   escape_label(s.source), escape_label(s.mount_point));
+    for (const auto& [key, text] : labels) fmt::format_to(Out(out_), ",{}=\"{}\"", key, escape_label(text));
     fmt::format_to(Out(out_), "}} {}\n", value);
   }
   void header(std::string_view name, std::string_view type, std::string_view help) {

@@ -51,6 +51,11 @@ tl::unexpected<Failure> refuse(Code code, std::string line) {
   return tl::unexpected<Failure>(Failure(code, std::move(line)));
 }
 
+// For helpers and the `mount` verb.
+inline tl::unexpected<Failure> bad_usage(std::string line) {
+  return refuse(MountExit::kUsage, std::move(line));
+}
+
 // Writes "PROGRAM: LINE\n" to standard error and returns the exit status. Control characters in the line are
 // escaped: option values, server names and mount points come from outside and must not control the terminal.
 int report(std::string_view program, const Failure& failure);

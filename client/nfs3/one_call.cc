@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kConnectLimit = 10s, kAnswerLimit = 30s;
+constexpr Duration kAnswerLimit = 30s;
 constexpr uint32_t kAuthNone = 0, kAuthSys = 1;  // RFC 5531 section 8.2
 constexpr int kTcp = 6;                          // IPPROTO_TCP, in the portmapper's numbering
 
@@ -144,9 +144,6 @@ Result<> take_exports(const void* result, void* into) {
 int issue_umnt(rpc_context* rpc, RawCallback cb, void* args, void* tag) {
   return rpc_mount3_umnt_async(rpc, cb, static_cast<std::string*>(args)->data(), tag);
 }
-Result<> take_nothing(const void*, void*) {
-  return {};
-}
 
 // RFC 1813 appendix I, section 5.1.5: the numbers are those of NFSv3. All but three are also errno values.
 int mount_errno(int status) {
@@ -215,7 +212,6 @@ Task<Result<std::vector<std::string>>> list_exports(Loop& loop, net::Endpoint mo
 Task<> unmount_export(Loop& loop, net::Endpoint mountd, std::string path, rpc::CredentialPtr credential) {
   RawCall call;
   call.issue = issue_umnt;
-  call.take = take_nothing;
   call.args = &path;
   call.credential = std::move(credential);
   (void)co_await one_call(loop, mountd, "UMNT", std::move(call));

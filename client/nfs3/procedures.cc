@@ -55,9 +55,6 @@ void put_verifier(char (&to)[8], const nfs4::verifier4& from) {
 int issue_null(rpc_context* rpc, RawCallback callback, void*, void* tag) {
   return rpc_nfs3_null_async(rpc, callback, tag);
 }
-Result<> take_nothing(const void*, void*) {
-  return {};
-}
 
 }  // namespace
 
@@ -107,7 +104,6 @@ Task<Result<>> Procedures::run(Procedure procedure, RawCall call, Answer* answer
 Task<Result<>> Procedures::null(Credential credential) {
   RawCall call;
   call.issue = issue_null;
-  call.take = take_nothing;
   call.credential = std::move(credential);
   co_return co_await run(Procedure::kNull, std::move(call), nullptr, 0, 0);
 }

@@ -126,7 +126,7 @@ void RawConnection::on_reply(rpc_context*, int status, void* data, void* tag) {
   const std::unique_ptr<Tag> mine(static_cast<Tag*>(tag));
   RawConnection& self = *mine->connection;
   if (status == RPC_STATUS_SUCCESS) {
-    Result<> taken = mine->call->take(data, mine->call->into);
+    Result<> taken = mine->call->take != nullptr ? mine->call->take(data, mine->call->into) : Result<>{};
     if (taken) return self.ended_.push_back({mine->call, RawEnd::kAnswered, {}});
     return self.ended_.push_back({mine->call, RawEnd::kRefused, taken.error().cause});
   }

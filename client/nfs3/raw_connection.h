@@ -12,6 +12,7 @@
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,8 @@ struct rpc_context;
 
 namespace nfsrdma::client::nfs3 {
 
+inline constexpr Duration kConnectLimit = std::chrono::seconds(10);
+
 // The library calls this at the end of every call.
 using RawCallback = void (*)(rpc_context* rpc, int status, void* data, void* tag);
 
@@ -39,7 +42,7 @@ struct RawCall {
   int (*issue)(rpc_context* rpc, RawCallback callback, void* args, void* tag) = nullptr;
   void* args = nullptr;
   // Copies the needed parts of the library's result, which is invalid after the callback. May return an
-  // error.
+  // error. Null: the result has no content.
   Result<> (*take)(const void* result, void* into) = nullptr;
   void* into = nullptr;
   rpc::CredentialPtr credential;

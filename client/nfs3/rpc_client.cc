@@ -11,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kConnectLimit = 10s;
 constexpr Duration kFirstPause = 100ms, kLongestPause = 10s;
 constexpr Duration kIdle = std::chrono::hours(24);
 

@@ -25,7 +25,7 @@ constexpr char kInode = 'i';
 constexpr size_t kSealBytes = 8;
 // Bytes of a kernel handle that fit into a filehandle beside the other fields.
 constexpr size_t kMaxKernelBytes = Store::kMaxHandleBytes - kSealBytes - 1 - sizeof(int);
-constexpr unsigned kMaxDepth = 1024;
+constexpr unsigned kMaxSearchDepth = 1024;
 
 void append(std::string& to, uint64_t word) {
   for (int shift = 56; shift >= 0; shift -= 8) to.push_back(static_cast<char>(word >> shift & 0xff));
@@ -130,7 +130,7 @@ void HostLocator::saw(uint64_t inode, uint64_t directory, std::string_view name)
 Fd HostLocator::open_inode(uint64_t inode, unsigned depth) {
   if (inode == root_facts_.stx_ino) return Fd(openat(root_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   const auto at = places_.find(inode);
-  if (at == places_.end() || depth > kMaxDepth) return {};
+  if (at == places_.end() || depth > kMaxSearchDepth) return {};
   const std::string name = at->second.name;
   const Fd directory = open_inode(at->second.directory, depth + 1);
   if (!directory) return {};
@@ -185,7 +185,7 @@ bool HostLocator::search_directory(int fd, uint64_t inode, unsigned depth) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     saw(entry->d_ino, inode, name);
-    if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || depth >= kMaxDepth) continue;
+    if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || depth >= kMaxSearchDepth) continue;
     const Fd below(openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     whole = whole && (below || !no_descriptors());
     struct statx facts {};

@@ -16,7 +16,7 @@ using namespace nfs4;
 
 namespace {
 
-constexpr unsigned kMaxDepth = 4096;
+constexpr unsigned kMaxNameDepth = 4096;
 
 mode_t kind_of(nfs_ftype4 type) {
   switch (type) {
@@ -57,7 +57,7 @@ bool HostStore::inside(int directory) const {
   struct statx here {};
   if (!stat_of(root_fd_.get(), root) || !stat_of(directory, here)) return false;
   Fd at(openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  for (unsigned depth = 0; at && depth < kMaxDepth; ++depth) {
+  for (unsigned depth = 0; at && depth < kMaxNameDepth; ++depth) {
     if (same_object(here, root)) return true;
     Fd up = directory_above(at.get());
     struct statx above {};

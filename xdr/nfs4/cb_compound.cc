@@ -8,12 +8,12 @@ namespace nfsrdma::nfs4 {
 namespace {
 
 // Indexed by operation number, from OP_CB_GETATTR.
-constexpr const char* kNames[] = {
+constexpr const char* kCallbackNames[] = {
     "CB_GETATTR",    "CB_RECALL",          "CB_LAYOUTRECALL",         "CB_NOTIFY",
     "CB_PUSH_DELEG", "CB_RECALL_ANY",      "CB_RECALLABLE_OBJ_AVAIL", "CB_RECALL_SLOT",
     "CB_SEQUENCE",   "CB_WANTS_CANCELLED", "CB_NOTIFY_LOCK",          "CB_NOTIFY_DEVICEID",
     "CB_OFFLOAD"};
-static_assert(std::size(kNames) == OP_CB_OFFLOAD - OP_CB_GETATTR + 1);
+static_assert(std::size(kCallbackNames) == OP_CB_OFFLOAD - OP_CB_GETATTR + 1);
 
 bool legal(const CB_ILLEGAL4res& v) {
   if (v.resop == OP_CB_ILLEGAL) return legal_illegal(v.status);
@@ -50,7 +50,7 @@ bool decode_result(xdr::Decoder& x, nfs_cb_opnum4 op, nfs_cb_resop4& v) {
 const char* cb_op_name(nfs_cb_opnum4 op) {
   if (op == OP_CB_ILLEGAL) return "CB_ILLEGAL";
   if (op < OP_CB_GETATTR || op > OP_CB_OFFLOAD) return nullptr;
-  return kNames[op - OP_CB_GETATTR];
+  return kCallbackNames[op - OP_CB_GETATTR];
 }
 
 nfs_cb_opnum4 nfs_cb_argop4::opnum() const {

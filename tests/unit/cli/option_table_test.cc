@@ -17,7 +17,7 @@ bool of_version3(std::string_view item) {
   return std::ranges::find(version3_options(), name) != version3_options().end();
 }
 
-ParsedOptions parse(const std::string& given) {
+ParsedOptions parse_given(const std::string& given) {
   const std::string list = of_version3(given) ? "vers=3," + given : given;
   const auto items = split_options(list);
   EXPECT_TRUE(items) << list;
@@ -30,10 +30,10 @@ ParsedOptions parse(const std::string& given) {
 
 // The options shown without `item`.
 std::string shown_without(std::string_view item) {
-  return show_options(of_version3(item) ? parse("vers=3").values : MountOptions{});
+  return show_options(of_version3(item) ? parse_given("vers=3").values : MountOptions{});
 }
 
-std::string error_of(const std::string& list) {
+std::string error_of_given(const std::string& list) {
   const auto items = split_options(list);
   std::vector<OptionLayer> layers;
   for (const RawOption& item : *items) layers.push_back({OptionOrigin::kCommandLine, {}, item});
@@ -99,7 +99,7 @@ TEST(OptionTable, PrintedDefault_IsTheDefaultInEffect) {
     } else {
       item += "=" + std::string(spec.fallback);
     }
-    MountOptions options = parse(item).values;
+    MountOptions options = parse_given(item).values;
     options.family = AddressFamily::kAny;
     EXPECT_EQ(show_options(options), shown_without(item)) << item;
   }
@@ -127,7 +127,7 @@ TEST(OptionTable, EveryActiveRow_ChangesWhatIsShown) {
       }
       default: item = std::string(spec.name) + (spec.name == "metrics" ? "=unix:" : "=") + "/some/file";
     }
-    EXPECT_NE(show_options(parse(item).values), shown_without(item)) << item;
+    EXPECT_NE(show_options(parse_given(item).values), shown_without(item)) << item;
   }
 }
 
@@ -147,8 +147,8 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "metrics=[::1]:9464",
       "metrics=unix:/run/m"};
   for (const char* list : lists) {
-    const std::string shown = show_options(parse(list).values);
-    EXPECT_EQ(show_options(parse(shown).values), shown) << list;
+    const std::string shown = show_options(parse_given(list).values);
+    EXPECT_EQ(show_options(parse_given(shown).values), shown) << list;
   }
 }
 
@@ -157,25 +157,25 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
 TEST(OptionTable, Threads_IsWhatNconnectAndFuseThreadsAskFor) {
   for (const char* list :
        {"threads=3", "nconnect=3", "fuse_threads=3", "fuse-threads=3", "threads=9,nconnect=3"}) {
-    EXPECT_EQ(parse(list).values.threads, 3u) << list;
+    EXPECT_EQ(parse_given(list).values.threads, 3u) << list;
   }
-  EXPECT_NE(error_of("nconnect=17").find("is not from 1 to 16"), std::string::npos);
-  EXPECT_NE(error_of("max_connect=4").find("is not implemented"), std::string::npos);
+  EXPECT_NE(error_of_given("nconnect=17").find("is not from 1 to 16"), std::string::npos);
+  EXPECT_NE(error_of_given("max_connect=4").find("is not implemented"), std::string::npos);
 }
 
 // The address decides between tcp and tcp6.
 TEST(OptionTable, Proto_IsShownWhenItIsKnown) {
   EXPECT_EQ(show_options(MountOptions{}).find("proto="), std::string::npos);
-  EXPECT_NE(show_options(parse("proto=tcp").values).find(",proto=tcp,"), std::string::npos);
-  EXPECT_NE(show_options(parse("proto=tcp6").values).find(",proto=tcp6,"), std::string::npos);
-  EXPECT_NE(show_options(parse("rdma").values).find(",proto=rdma,"), std::string::npos);
-  EXPECT_NE(show_options(parse("proto=rdma6,rdmavers=1").values).find(",proto=rdma6,rdmavers=1,"),
+  EXPECT_NE(show_options(parse_given("proto=tcp").values).find(",proto=tcp,"), std::string::npos);
+  EXPECT_NE(show_options(parse_given("proto=tcp6").values).find(",proto=tcp6,"), std::string::npos);
+  EXPECT_NE(show_options(parse_given("rdma").values).find(",proto=rdma,"), std::string::npos);
+  EXPECT_NE(show_options(parse_given("proto=rdma6,rdmavers=1").values).find(",proto=rdma6,rdmavers=1,"),
             std::string::npos);
 }
 
 TEST(OptionTable, FixedChanges_AreWhatSighupCannotDo) {
   const auto changes = [](const char* now, const char* wanted) {
-    return fixed_changes(parse(now).values, parse(wanted).values);
+    return fixed_changes(parse_given(now).values, parse_given(wanted).values);
   };
   EXPECT_EQ(changes("", ""), "");
   EXPECT_EQ(changes("", "log_level=debug,log=/x,log_format=json"), "");
@@ -188,31 +188,31 @@ TEST(OptionTable, RefusedRow_FailsWithItsReason) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kRefused) continue;
     for (const std::string& name : names(spec)) {
-      EXPECT_NE(error_of(name).find(spec.help), std::string::npos) << name;
-      EXPECT_NE(error_of(name + "=1").find(name), std::string::npos) << name;
+      EXPECT_NE(error_of_given(name).find(spec.help), std::string::npos) << name;
+      EXPECT_NE(error_of_given(name + "=1").find(name), std::string::npos) << name;
     }
   }
 }
 
 // mount(8) passes the options of the mount table to the helper on remount.
 TEST(OptionTable, WhatTheKernelShows_IsSkippedByRemount) {
-  EXPECT_EQ(error_of("remount,ro,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,max_read=1"),
+  EXPECT_EQ(error_of_given("remount,ro,nosuid,nodev,relatime,user_id=0,group_id=0,allow_other,max_read=1"),
             "accepted");
-  EXPECT_NE(error_of("ro,user_id=0"), "accepted");
-  EXPECT_NE(error_of("remount,umask=0"), "accepted");
+  EXPECT_NE(error_of_given("ro,user_id=0"), "accepted");
+  EXPECT_NE(error_of_given("remount,umask=0"), "accepted");
 }
 
 TEST(OptionTable, IgnoredRow_ChangesNothing) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kIgnored) continue;
     for (const std::string& name : names(spec)) {
-      EXPECT_EQ(show_options(parse(name).values), show_options(MountOptions{})) << name;
-      EXPECT_EQ(show_options(parse(name + "=x").values), show_options(MountOptions{})) << name;
+      EXPECT_EQ(show_options(parse_given(name).values), show_options(MountOptions{})) << name;
+      EXPECT_EQ(show_options(parse_given(name + "=x").values), show_options(MountOptions{})) << name;
     }
   }
   for (const char* name :
        {"x-systemd.automount", "x-systemd.idle-timeout=60", "X-mount.mkdir=0755", "x-gvfs-show"}) {
-    EXPECT_EQ(show_options(parse(name).values), show_options(MountOptions{})) << name;
+    EXPECT_EQ(show_options(parse_given(name).values), show_options(MountOptions{})) << name;
   }
 }
 
@@ -220,17 +220,18 @@ TEST(OptionTable, NumberRow_KeepsItsRange) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kNumber || spec.name == "minorversion") continue;
     const std::string name(spec.name);
-    parse(name + "=" + std::to_string(spec.min));
-    parse(name + "=" + std::to_string(spec.max));
-    EXPECT_NE(error_of(name + "=" + std::to_string(spec.max + 1)).find("is not from"), std::string::npos)
+    parse_given(name + "=" + std::to_string(spec.min));
+    parse_given(name + "=" + std::to_string(spec.max));
+    EXPECT_NE(error_of_given(name + "=" + std::to_string(spec.max + 1)).find("is not from"),
+              std::string::npos)
         << name;
     if (spec.min > 0) {
-      EXPECT_NE(error_of(name + "=" + std::to_string(spec.min - 1)), "accepted") << name;
+      EXPECT_NE(error_of_given(name + "=" + std::to_string(spec.min - 1)), "accepted") << name;
     }
     for (const char* text : {"=x", "=1x", "=-1", "= 1", "=1.5", "=0x10", "=", "=99999999999999999999999"}) {
-      EXPECT_NE(error_of(name + text), "accepted") << name << text;
+      EXPECT_NE(error_of_given(name + text), "accepted") << name << text;
     }
-    EXPECT_NE(error_of(name).find("needs a value"), std::string::npos) << name;
+    EXPECT_NE(error_of_given(name).find("needs a value"), std::string::npos) << name;
   }
 }
 
@@ -238,17 +239,18 @@ TEST(OptionTable, WordRow_TakesItsWordsOnly) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kWord) continue;
     for (const std::string_view word : split_words(spec.words))
-      parse(std::string(spec.name) + "=" + std::string(word));
-    EXPECT_NE(error_of(std::string(spec.name) + "=nonsense").find("is none of"), std::string::npos)
+      parse_given(std::string(spec.name) + "=" + std::string(word));
+    EXPECT_NE(error_of_given(std::string(spec.name) + "=nonsense").find("is none of"), std::string::npos)
         << spec.name;
-    EXPECT_NE(error_of(std::string(spec.name)).find("needs a value"), std::string::npos) << spec.name;
+    EXPECT_NE(error_of_given(std::string(spec.name)).find("needs a value"), std::string::npos) << spec.name;
   }
 }
 
 TEST(OptionTable, SwitchRow_TakesNoValue) {
   for (const OptionSpec& spec : option_table()) {
     if (spec.kind != OptionKind::kSwitch) continue;
-    EXPECT_NE(error_of(std::string(spec.name) + "=1").find("takes no value"), std::string::npos) << spec.name;
+    EXPECT_NE(error_of_given(std::string(spec.name) + "=1").find("takes no value"), std::string::npos)
+        << spec.name;
   }
 }
 

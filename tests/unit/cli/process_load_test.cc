@@ -23,7 +23,7 @@ std::optional<ThreadOwner> example_owner(pid_t tid) {
   }
 }
 
-Snapshot example() {
+Snapshot loaded() {
   Snapshot s;
   s.fuse.callers = {{10, 5, 100, 0, 50, 1'000, 0}, {11, 6, 0, 200, 60, 1'000, 0}, {20, 1, 0, 0, 1, 9'000, 0},
                     {30, 2, 0, 0, 3, 1'000, 0},    {40, 3, 0, 0, 4, 1'000, 0},    {0, 7, 8, 9, 10, 1'000, 0}};
@@ -32,7 +32,7 @@ Snapshot example() {
 }
 
 TEST(ProcessLoad, Threads_AreJoinedToTheirProcesses) {
-  const auto loads = loads_by_process(example(), example_owner);
+  const auto loads = loads_by_process(loaded(), example_owner);
   ASSERT_EQ(loads.size(), 6u);
   EXPECT_EQ(loads[0].id, 10);
   EXPECT_EQ(loads[0].name(), "cp");
@@ -50,7 +50,7 @@ TEST(ProcessLoad, Threads_AreJoinedToTheirProcesses) {
 }
 
 TEST(ProcessLoad, ThreadsOfAnotherNamespace_AreNotLookedUp) {
-  Snapshot s = example();
+  Snapshot s = loaded();
   s.same_pid_namespace = false;
   for (const ProcessLoad& l : loads_by_process(s, example_owner)) EXPECT_NE(l.kind, Kind::kRunning) << l.id;
 }
@@ -73,7 +73,7 @@ TEST(ProcessLoad, OwnThread_IsFoundInProc) {
 }
 
 TEST(ProcessLoad, TableAndJson_SayWhoIsMeant) {
-  Snapshot s = example();
+  Snapshot s = loaded();
   const auto evil = [](pid_t) { return ThreadOwner{false, 10, "a\x1b[2J", 60'000}; };
   const std::string text = processes_table(loads_by_process(s, evil), 10);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);

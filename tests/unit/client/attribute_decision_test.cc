@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/client/support/booleans.h"
+
 namespace nfsrdma::test {
 namespace {
 
@@ -29,7 +31,6 @@ using Update = client::AttributeCache::Update;
 constexpr uint64_t kKnown = 100, kOther = 107;
 constexpr std::array kCauses{Cause::kAsked, Cause::kOwn, Cause::kOpened, Cause::kCreated};
 constexpr std::array kUpdates{Update::kFirst, Update::kUnchanged, Update::kChanged, Update::kIgnored};
-constexpr std::array kBooleans{false, true};
 
 // All inputs of the two functions.
 struct Situation {

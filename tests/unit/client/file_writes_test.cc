@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/client/support/booleans.h"
+
 namespace nfsrdma::test {
 namespace {
 
@@ -36,7 +38,6 @@ using State = FileWrites::State;
 
 constexpr size_t kKiB = 1024;
 constexpr uint64_t kEpoch = 5;
-constexpr std::array kBooleans{false, true};
 constexpr TimePoint kNow{std::chrono::seconds(1000)};
 
 IoAccount account_of(uint32_t uid) {
@@ -212,22 +213,22 @@ TEST_F(FileWritesTest, AVerifierThatChangesEveryTime_GivesTheDataUp) {
 // --- before a READ ---
 
 TEST_F(FileWritesTest, EveryReadGate_FollowsTheTable) {
-  enum class Data { kNone, kThisEpoch, kBefore };
+  enum class Sent { kNone, kThisEpoch, kBefore };
   for (bool overlapped : kBooleans) {
-    for (Data committing : {Data::kNone, Data::kThisEpoch, Data::kBefore}) {
-      for (Data unstable : {Data::kNone, Data::kThisEpoch, Data::kBefore}) {
+    for (Sent committing : {Sent::kNone, Sent::kThisEpoch, Sent::kBefore}) {
+      for (Sent unstable : {Sent::kNone, Sent::kThisEpoch, Sent::kBefore}) {
         SCOPED_TRACE(std::to_string(static_cast<int>(committing)) + " " +
                      std::to_string(static_cast<int>(unstable)) + (overlapped ? " overlapped" : ""));
         FileWrites file;
-        const auto epoch = [](Data d) { return d == Data::kThisEpoch ? kEpoch : kEpoch - 1; };
-        if (committing != Data::kNone) {
+        const auto epoch = [](Sent d) { return d == Sent::kThisEpoch ? kEpoch : kEpoch - 1; };
+        if (committing != Sent::kNone) {
           make_unstable(file, 0, 100, 7, epoch(committing));
           ASSERT_TRUE(file.begin_commit());
         }
-        if (unstable != Data::kNone) make_unstable(file, 1000, 100, 7, epoch(unstable));
+        if (unstable != Sent::kNone) make_unstable(file, 1000, 100, 7, epoch(unstable));
         if (overlapped) (void)send(file, 2000, 100);
-        const Restored restored = committing == Data::kBefore ? Restored::kWait
-                                  : unstable == Data::kBefore ? Restored::kCommit
+        const Restored restored = committing == Sent::kBefore ? Restored::kWait
+                                  : unstable == Sent::kBefore ? Restored::kCommit
                                                               : Restored::kYes;
         EXPECT_EQ(file.restored(kEpoch), restored);
         EXPECT_EQ(file.readable(2050, 2060, kEpoch), restored == Restored::kYes && !overlapped);
@@ -235,8 +236,8 @@ TEST_F(FileWritesTest, EveryReadGate_FollowsTheTable) {
         EXPECT_EQ(file.clearance(2050, 2060).gate, overlapped ? Gate::kWait : Gate::kOpen);
         // What an earlier server has answered counts; unanswered data always does.
         uint64_t end = 0;
-        if (committing == Data::kBefore) end = 100;
-        if (unstable == Data::kBefore) end = 1100;
+        if (committing == Sent::kBefore) end = 100;
+        if (unstable == Sent::kBefore) end = 1100;
         if (overlapped) end = 2100;
         EXPECT_EQ(file.written_end(kEpoch), end);
       }
@@ -246,7 +247,7 @@ TEST_F(FileWritesTest, EveryReadGate_FollowsTheTable) {
 
 // --- where a write goes ---
 
-struct Situation {
+struct ReadSituation {
   bool same_account, fits, waits, in_the_way, in_memory, large, room;
   std::string text() const {
     return std::string(same_account ? "same account " : "") + (fits ? "fits " : "") +
@@ -255,7 +256,7 @@ struct Situation {
   }
 };
 
-void for_each_situation(const std::function<void(const Situation&)>& visit) {
+void for_each_read_situation(const std::function<void(const ReadSituation&)>& visit) {
   for (unsigned bits = 0; bits < 128; ++bits)
     visit({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0,
            (bits & 32) != 0, (bits & 64) != 0});
@@ -264,7 +265,7 @@ void for_each_situation(const std::function<void(const Situation&)>& visit) {
 // 4 KiB are held, and data is written behind them.
 TEST_F(FileWritesTest, EveryJoin_FollowsTheTable) {
   constexpr size_t kHeld = 4 * kKiB;
-  for_each_situation([&](const Situation& s) {
+  for_each_read_situation([&](const ReadSituation& s) {
     SCOPED_TRACE(s.text());
     FileWrites file;
     const Slice memory = data(512 * kKiB);

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "client/core/read/keep_decision.h"
+#include "tests/unit/client/support/booleans.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -21,9 +22,8 @@ using client::NameBelief;
 using client::NamesState;
 using client::ReadForKeeping;
 
-constexpr std::array kBooleans{false, true};
 constexpr Duration kAcdirmax = std::chrono::seconds(60), kRemaining = std::chrono::seconds(30);
-const TimePoint kNow = TimePoint{} + std::chrono::hours(1);
+const TimePoint kDecided = TimePoint{} + std::chrono::hours(1);
 
 // RFC 8881 section 10.8.1: "If the comparison indicates that the directory was updated by another client, the
 // name cache associated with the modified directory is purged from the client."
@@ -67,21 +67,21 @@ TEST(NameDecision, ChangeAttributeBeforeOurs_ThatIsKnown_IsFollowed) {
 // another client."
 TEST(NameDecision, Names_AreBelievedAsLongAsTheirDirectory) {
   NameBelief young, old;
-  young.since = kNow - kAcdirmax / 3;
-  old.since = kNow - kAcdirmax;
+  young.since = kDecided - kAcdirmax / 3;
+  old.since = kDecided - kAcdirmax;
   for (const bool holds : kBooleans)
     for (const bool uncertain : kBooleans)
       for (const Duration remaining : {Duration::zero(), kRemaining}) {
         const DirectoryKnowledge d{.holds = holds, .uncertain = uncertain, .remaining = remaining};
         const bool directory = holds && remaining != Duration::zero();
-        EXPECT_EQ(client::believes(d, young, kNow, kAcdirmax), directory);
-        EXPECT_EQ(client::believes(d, old, kNow, kAcdirmax), directory && !uncertain);
+        EXPECT_EQ(client::believes(d, young, kDecided, kAcdirmax), directory);
+        EXPECT_EQ(client::believes(d, old, kDecided, kAcdirmax), directory && !uncertain);
         for (const bool free : kBooleans)
           for (const LookupCache cache : {LookupCache::kNone, LookupCache::kPositive, LookupCache::kAll}) {
             const bool cached = holds && free && cache != LookupCache::kNone;
-            EXPECT_EQ(client::name_ttl(d, young, kNow, kAcdirmax, cache, free),
+            EXPECT_EQ(client::name_ttl(d, young, kDecided, kAcdirmax, cache, free),
                       cached ? remaining : Duration::zero());
-            EXPECT_EQ(client::name_ttl(d, old, kNow, kAcdirmax, cache, free),
+            EXPECT_EQ(client::name_ttl(d, old, kDecided, kAcdirmax, cache, free),
                       cached && !uncertain ? remaining : Duration::zero());
           }
       }
@@ -89,9 +89,10 @@ TEST(NameDecision, Names_AreBelievedAsLongAsTheirDirectory) {
 
 TEST(NameDecision, UncertainNames_AreGivenToTheKernelForTheRestOfAcdirmax) {
   NameBelief belief;
-  belief.since = kNow - kAcdirmax + std::chrono::seconds(10);
+  belief.since = kDecided - kAcdirmax + std::chrono::seconds(10);
   const DirectoryKnowledge d{.holds = true, .uncertain = true, .remaining = kRemaining};
-  EXPECT_EQ(client::name_ttl(d, belief, kNow, kAcdirmax, LookupCache::kAll, true), std::chrono::seconds(10));
+  EXPECT_EQ(client::name_ttl(d, belief, kDecided, kAcdirmax, LookupCache::kAll, true),
+            std::chrono::seconds(10));
 }
 
 TEST(NameDecision, ErrorsThatContradictTheNames_LeaveDoubt) {

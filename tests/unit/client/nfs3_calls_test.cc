@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using client::nfs3::Procedures;
 
 constexpr size_t kProcedureAt = 20, kCredentialAt = 24;
-constexpr uint32_t kGetattr = 1, kWrite = 7;
+constexpr uint32_t kProcGetattr = 1, kProcWrite = 7;
 
 Task<Result<net::Endpoint>> answer_endpoint(net::Endpoint endpoint) {
   co_return endpoint;
@@ -99,7 +99,7 @@ TEST(Nfs3Calls, EachCall_CarriesItsCallersCredential) {
     for (const uint32_t uid : {5u, 6u, 6u, 5u}) {
       const auto call = s.read_record();
       ASSERT_TRUE(call);
-      EXPECT_EQ(word_at(*call, kProcedureAt), kGetattr);
+      EXPECT_EQ(word_at(*call, kProcedureAt), kProcGetattr);
       EXPECT_EQ(uid_of(*call), uid);
       s.write_record(reply(xid_of(*call), attributes(uid)));
     }
@@ -199,7 +199,7 @@ TEST(Nfs3Calls, Write_CarriesItsDataUnharmed) {
     PeerSocket s = l.accept();
     const auto call = s.read_record();
     ASSERT_TRUE(call);
-    EXPECT_EQ(word_at(*call, kProcedureAt), kWrite);
+    EXPECT_EQ(word_at(*call, kProcedureAt), kProcWrite);
     const size_t padded = (bytes.size() + 3) / 4 * 4;
     ASSERT_GT(call->size(), padded);
     const ConstBytes sent = ConstBytes(*call).subspan(call->size() - padded, bytes.size());

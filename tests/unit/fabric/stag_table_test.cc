@@ -8,7 +8,7 @@
 namespace nfsrdma::fabric::iwarp {
 namespace {
 
-using Fault = StagTable::Fault;
+using StagFault = StagTable::Fault;
 
 TEST(StagTable, Find_ChecksEverything) {
   StagTable t;
@@ -20,18 +20,18 @@ TEST(StagTable, Find_ChecksEverything) {
   };
   EXPECT_EQ(t.find(tag->stag, tag->offset, 1000, TagUse::kRemoteWrite).at, memory.data());
   EXPECT_EQ(t.find(tag->stag, tag->offset + 999, 1, TagUse::kRemoteWrite).at, memory.data() + 999);
-  EXPECT_EQ(fault(tag->stag, tag->offset + 999, 2), Fault::kBounds);
-  EXPECT_EQ(fault(tag->stag, tag->offset + 1000, 1), Fault::kBounds);
-  EXPECT_EQ(fault(tag->stag, tag->offset - 1, 1), Fault::kBounds);
-  EXPECT_EQ(fault(tag->stag, 0, 1), Fault::kBounds);
-  EXPECT_EQ(fault(tag->stag, ~uint64_t{0}, 1), Fault::kWrap);
-  EXPECT_EQ(fault(tag->stag, ~uint64_t{0} - 10, 100), Fault::kWrap);
-  EXPECT_EQ(fault(tag->stag, tag->offset, SIZE_MAX / 2), Fault::kBounds);
-  EXPECT_EQ(fault(tag->stag, tag->offset, 1, TagUse::kRemoteRead), Fault::kAccess);
-  EXPECT_EQ(fault(tag->stag, tag->offset, 1, TagUse::kReadSink), Fault::kAccess);
-  EXPECT_EQ(fault(tag->stag ^ 0x80000000, tag->offset, 1), Fault::kInvalid);
-  EXPECT_EQ(fault(tag->stag ^ 1, tag->offset, 1), Fault::kInvalid);
-  EXPECT_EQ(fault(0, tag->offset, 1), Fault::kInvalid);
+  EXPECT_EQ(fault(tag->stag, tag->offset + 999, 2), StagFault::kBounds);
+  EXPECT_EQ(fault(tag->stag, tag->offset + 1000, 1), StagFault::kBounds);
+  EXPECT_EQ(fault(tag->stag, tag->offset - 1, 1), StagFault::kBounds);
+  EXPECT_EQ(fault(tag->stag, 0, 1), StagFault::kBounds);
+  EXPECT_EQ(fault(tag->stag, ~uint64_t{0}, 1), StagFault::kWrap);
+  EXPECT_EQ(fault(tag->stag, ~uint64_t{0} - 10, 100), StagFault::kWrap);
+  EXPECT_EQ(fault(tag->stag, tag->offset, SIZE_MAX / 2), StagFault::kBounds);
+  EXPECT_EQ(fault(tag->stag, tag->offset, 1, TagUse::kRemoteRead), StagFault::kAccess);
+  EXPECT_EQ(fault(tag->stag, tag->offset, 1, TagUse::kReadSink), StagFault::kAccess);
+  EXPECT_EQ(fault(tag->stag ^ 0x80000000, tag->offset, 1), StagFault::kInvalid);
+  EXPECT_EQ(fault(tag->stag ^ 1, tag->offset, 1), StagFault::kInvalid);
+  EXPECT_EQ(fault(0, tag->offset, 1), StagFault::kInvalid);
 }
 
 TEST(StagTable, RemovedTag_IsInvalid_AndItsIndexGetsAnotherKey) {
@@ -40,7 +40,7 @@ TEST(StagTable, RemovedTag_IsInvalid_AndItsIndexGetsAnotherKey) {
   const auto old = t.add(memory, TagUse::kRemoteWrite);
   EXPECT_TRUE(t.remove(old->stag));
   EXPECT_FALSE(t.remove(old->stag));
-  EXPECT_EQ(t.find(old->stag, old->offset, 1, TagUse::kRemoteWrite).fault, Fault::kInvalid);
+  EXPECT_EQ(t.find(old->stag, old->offset, 1, TagUse::kRemoteWrite).fault, StagFault::kInvalid);
   std::set<uint32_t> keys;
   std::set<uint64_t> offsets;
   for (int i = 0; i < 1000; ++i) {
@@ -60,7 +60,7 @@ TEST(StagTable, RevokedTag_IsRememberedOnceAndReachesNothing) {
   EXPECT_FALSE(t.take_revoked(tag->stag));
   EXPECT_TRUE(t.revoke(tag->stag));
   EXPECT_FALSE(t.revoke(tag->stag));
-  EXPECT_EQ(t.find(tag->stag, tag->offset, 1, TagUse::kRemoteWrite).fault, Fault::kInvalid);
+  EXPECT_EQ(t.find(tag->stag, tag->offset, 1, TagUse::kRemoteWrite).fault, StagFault::kInvalid);
   const auto next = t.add(memory, TagUse::kRemoteWrite);  // at the same index
   EXPECT_TRUE(t.take_revoked(tag->stag));
   EXPECT_FALSE(t.take_revoked(tag->stag));
@@ -81,7 +81,7 @@ TEST(StagTable, IsFullAtItsLimit_AndAllTagsDiffer) {
   EXPECT_TRUE(t.add(memory, TagUse::kRemoteRead));
   t.clear();
   EXPECT_EQ(t.size(), 0u);
-  EXPECT_EQ(t.find(*tags.rbegin(), 0, 1, TagUse::kRemoteRead).fault, Fault::kInvalid);
+  EXPECT_EQ(t.find(*tags.rbegin(), 0, 1, TagUse::kRemoteRead).fault, StagFault::kInvalid);
 }
 
 }  // namespace

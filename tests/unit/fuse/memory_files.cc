@@ -11,20 +11,6 @@
 
 namespace nfsrdma::fuse::test {
 
-namespace {
-
-tl::unexpected<Error> refuse(int errnum) {
-  return fail(system_error(errnum, "memory"));
-}
-
-timespec now() {
-  timespec t{};
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return t;
-}
-
-}  // namespace
-
 // --- attributes
 
 Task<Result<AttributesReply>> MemoryFilesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {

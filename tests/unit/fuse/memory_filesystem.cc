@@ -14,16 +14,6 @@ namespace nfsrdma::fuse::test {
 
 namespace {
 
-tl::unexpected<Error> refuse(int errnum) {
-  return fail(system_error(errnum, "memory"));
-}
-
-timespec now() {
-  timespec t{};
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return t;
-}
-
 struct Yield {
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> h) { Loop::current()->post(h); }

@@ -3,10 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 
 #include "tests/unit/fuse/memory_filesystem.h"
 
 namespace nfsrdma::fuse::test {
+
+inline tl::unexpected<Error> refuse(int errnum) {
+  return fail(system_error(errnum, "memory"));
+}
+
+inline timespec now() {
+  timespec t{};
+  ::clock_gettime(CLOCK_REALTIME, &t);
+  return t;
+}
 
 class MemoryFilesystem::MemoryNode final : public Node {
  public:

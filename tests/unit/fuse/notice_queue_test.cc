@@ -6,15 +6,12 @@
 
 #include <algorithm>
 
+#include "tests/unit/fuse/some_node.h"
+
 namespace nfsrdma::fuse::test {
 namespace {
 
 using client::NodeRef;
-
-class SomeNode final : public client::Node {
- private:
-  void last_reference() noexcept override { delete this; }
-};
 
 class Notices : public ::testing::Test {
  protected:

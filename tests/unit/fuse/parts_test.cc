@@ -16,6 +16,7 @@
 #include "fuse/invalidator.h"
 #include "fuse/kernel_mount.h"
 #include "fuse/thread_status.h"
+#include "tests/unit/fuse/some_node.h"
 
 namespace nfsrdma::fuse::test {
 namespace {
@@ -214,11 +215,6 @@ TEST(KernelMount, OptionValues_AreEscaped) {
 }
 
 // --- the invalidator without a session: libfuse answers EINVAL, the queue works
-
-class SomeNode final : public client::Node {
- private:
-  void last_reference() noexcept override { delete this; }
-};
 
 TEST(Invalidator, UnknownNodes_AreNotTheKernelsBusiness) {
   InodeTable inodes;

@@ -70,7 +70,7 @@ TEST_F(RootQuestionTest, OfASilentServer_WhatIsKnownIsTheAnswer) {
   // While that question is in progress others neither wait nor ask the server.
   EXPECT_EQ(ask(nobody()).get(), 1);
   late->set(7);
-  EXPECT_TRUE(test::eventually([this] { return question_.known() == 7; }));
+  EXPECT_TRUE(nfsrdma::test::eventually([this] { return question_.known() == 7; }));
   EXPECT_EQ(ask(at_once(8)).get(), 8);
 }
 

@@ -180,11 +180,12 @@ TEST_P(Exchange, ServersCall_IsAnsweredOnTheSameConnection) {
   EXPECT_TRUE(eventually([&] { return answered == 20; }));
 }
 
-std::string name_of(const testing::TestParamInfo<Versions>& version) {
+std::string name_of_versions(const testing::TestParamInfo<Versions>& version) {
   return version.param == Versions::kOnly1 ? "One" : "Two";
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, Exchange, testing::Values(Versions::kOnly1, Versions::kOnly2), name_of);
+INSTANTIATE_TEST_SUITE_P(Versions, Exchange, testing::Values(Versions::kOnly1, Versions::kOnly2),
+                         name_of_versions);
 
 // --- the connections of a mount, and the status of one
 

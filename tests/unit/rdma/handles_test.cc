@@ -135,12 +135,12 @@ TEST_P(SpoiltReply, ThatInvalidates_LeavesNothingOpen_AndClosesNothingTwice) {
   EXPECT_EQ(client->status().connects, 1U);
   EXPECT_EQ(client->status().rdma->credits_in_use, 0U);
 }
-std::string name_of(const testing::TestParamInfo<std::tuple<Spoilt, bool>>& info) {
+std::string name_of_spoilt(const testing::TestParamInfo<std::tuple<Spoilt, bool>>& info) {
   const auto& [spoilt, later] = info.param;
   return std::string(spoilt.name) + (spoilt.version == kVersion1 ? "One" : "Two") + (later ? "Later" : "");
 }
 INSTANTIATE_TEST_SUITE_P(All, SpoiltReply, testing::Combine(testing::ValuesIn(kSpoilt), testing::Bool()),
-                         name_of);
+                         name_of_spoilt);
 
 // --- messages that answer no call
 

@@ -184,10 +184,10 @@ TEST_P(HostileReply, CostsItsOwnCallOnly) {
   EXPECT_EQ(client->status().connects, 1U);
 }
 
-std::string name_of(const testing::TestParamInfo<BadReply>& reply) {
+std::string name_of_bad_reply(const testing::TestParamInfo<BadReply>& reply) {
   return reply.param.name;
 }
-INSTANTIATE_TEST_SUITE_P(All, HostileReply, testing::ValuesIn(kBadReplies), name_of);
+INSTANTIATE_TEST_SUITE_P(All, HostileReply, testing::ValuesIn(kBadReplies), name_of_bad_reply);
 
 // A Write chunk in a reply to a call that offered none.
 TEST_F(Hostile, ReplyWithAWriteChunkThatWasNotOffered_CostsItsOwnCallOnly) {

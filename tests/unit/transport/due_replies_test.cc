@@ -16,7 +16,7 @@ using rpc::PendingCalls;
 using tcp::DueReplies;
 using tcp::Expected;
 
-struct Table {
+struct DueTable {
   struct Made {
     rpc::Call call;
     std::unique_ptr<PendingCall> pending;
@@ -26,8 +26,8 @@ struct Table {
   std::unique_ptr<DueReplies> due = std::make_unique<DueReplies>(calls, kDirectMinBytes);
   std::vector<std::unique_ptr<Made>> made;
 
-  explicit Table(uint32_t first) : calls(first) {}
-  ~Table() {
+  explicit DueTable(uint32_t first) : calls(first) {}
+  ~DueTable() {
     while (calls.oldest() != nullptr) calls.remove(*calls.oldest());
   }
   PendingCall& add() {
@@ -44,7 +44,7 @@ struct Table {
 };
 
 TEST(DueReplies, Expect_KnowsHowFarACallHasCome) {
-  Table t(1);
+  DueTable t(1);
   PendingCall& p = t.add();
   EXPECT_EQ(t.due->expect(p.xid).kind, Expected::Kind::kEarly) << "not given to the connection";
   t.calls.queued(p, TimePoint{});
@@ -60,7 +60,7 @@ TEST(DueReplies, Expect_KnowsHowFarACallHasCome) {
 }
 
 TEST(DueReplies, AbandonedXid_IsIgnoredOnceAndForgottenWithTheConnection) {
-  Table t(1);
+  DueTable t(1);
   t.due->abandon(50);
   t.due->abandon(51);
   EXPECT_EQ(t.due->expect(50).kind, Expected::Kind::kAbandoned);
@@ -71,7 +71,7 @@ TEST(DueReplies, AbandonedXid_IsIgnoredOnceAndForgottenWithTheConnection) {
 
 TEST(DueReplies, PrefixHint_WhileLargeSinksAreDue) {
   BufferPool pool;
-  Table t(1);
+  DueTable t(1);
   const auto with_sink = [&](size_t size) -> PendingCall& {
     PendingCall& p = t.add();
     p.call->sink = {pool.slice(size), locate_read, 100};

@@ -176,12 +176,12 @@ TEST(SendQueue, ForgottenAfterAnyByte_RecordIsCompleted) {
 
 // ---------------------------------------------------------------------------------------------------------
 
-struct Table {
+struct PendingTable {
   PendingCalls calls;
   std::vector<std::unique_ptr<Made>> made;
 
-  explicit Table(uint32_t first) : calls(first) {}
-  ~Table() {
+  explicit PendingTable(uint32_t first) : calls(first) {}
+  ~PendingTable() {
     while (calls.oldest() != nullptr) calls.remove(*calls.oldest());
   }
   PendingCall& add() {
@@ -192,7 +192,7 @@ struct Table {
 };
 
 TEST(PendingCalls, Xid_IsInTheFirstFourBytesAndFindsTheCall) {
-  Table t(0xfffffffe);
+  PendingTable t(0xfffffffe);
   for (const uint32_t expected : {0xfffffffeu, 0xffffffffu, 0u, 1u}) {
     PendingCall& p = t.add();
     EXPECT_EQ(p.xid, expected);
@@ -204,7 +204,7 @@ TEST(PendingCalls, Xid_IsInTheFirstFourBytesAndFindsTheCall) {
 }
 
 TEST(PendingCalls, OldCallInTheWay_ItsPlaceIsSkipped) {
-  Table t(0);
+  PendingTable t(0);
   PendingCall& old = t.add();
   for (int i = 0; i < 10'000; ++i) {
     PendingCall& p = t.add();
@@ -218,7 +218,7 @@ TEST(PendingCalls, OldCallInTheWay_ItsPlaceIsSkipped) {
 }
 
 TEST(PendingCalls, Thousands_AllFoundAndInOrderOfAge) {
-  Table t(123);
+  PendingTable t(123);
   for (int i = 0; i < 5000; ++i) t.add();
   EXPECT_EQ(t.calls.size(), 5000u);
   size_t i = 0;
@@ -230,7 +230,7 @@ TEST(PendingCalls, Thousands_AllFoundAndInOrderOfAge) {
 }
 
 TEST(PendingCalls, ConnectionLost_EveryCallWaitsAgain) {
-  Table t(1);
+  PendingTable t(1);
   PendingCall& p = t.add();
   t.calls.queued(p, TimePoint{});
   p.mark = 7;

@@ -17,14 +17,14 @@ ByteVector server_call(uint32_t xid, ConstBytes arguments = {}) {
   return concat({words({xid, 0, 2, 0x40000000, 1, 1, 0, 0, 0, 0}), arguments});
 }
 
-void answer_one(PeerSocket& s) {
+void answer_empty(PeerSocket& s) {
   const auto call = s.read_record();
   ASSERT_TRUE(call);
   s.write_record(reply(xid_of(*call)));
 }
 
 // Replies with the call's arguments.
-Task<ByteVector> echo(ByteVector call) {
+Task<ByteVector> echo_later(ByteVector call) {
   ByteVector out;
   xdr::Encoder x(out);
   rpc::begin_reply(x, xid_of(call));
@@ -46,7 +46,7 @@ struct Dam {
       if (dam->open) break;
       co_await dam->queue.wait(lock);
     }
-    co_return co_await echo(std::move(call));
+    co_return co_await echo_later(std::move(call));
   }
   void release() {
     std::lock_guard lock(mutex);
@@ -81,7 +81,7 @@ TEST(TcpBackChannel, CallsFromTheServer_AreAnsweredAmongReplies) {
   });
   rpc::TransportHooks hooks;
   hooks.on_call = [&dam](rpc::RpcTransport&, ByteVector c) {
-    return word_at(c, kCallHeaderBytes) == 0 ? echo(std::move(c)) : Dam::hold(&dam, std::move(c));
+    return word_at(c, kCallHeaderBytes) == 0 ? echo_later(std::move(c)) : Dam::hold(&dam, std::move(c));
   };
   Rig rig(quick_options(peer.port()), std::move(hooks));
   rig.must_start();
@@ -113,7 +113,7 @@ TEST(TcpBackChannel, EmptyReply_DropsTheCallOnly) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();
     for (uint32_t i = 0; i < 100; ++i) s.write_record(server_call(i));
-    answer_one(s);  // the first message is a call, not a reply
+    answer_empty(s);  // the first message is a call, not a reply
     EXPECT_TRUE(s.closed_by_client());
   });
   rpc::TransportHooks hooks;
@@ -131,7 +131,7 @@ TEST(TcpBackChannel, Flood_AllowedNumberIsHeldOneMoreCostsTheConnection) {
     PeerSocket s = l.accept();
     for (uint32_t i = 0; i < kMax; ++i) s.write_record(server_call(i));
     EXPECT_TRUE(eventually([&] { return dam.waiting == kMax; }));
-    answer_one(s);  // the connection still works
+    answer_empty(s);  // the connection still works
     s.write_record(server_call(1000));
     EXPECT_TRUE(s.closed_by_client());
     EXPECT_TRUE(l.accept().closed_by_client());
@@ -155,7 +155,7 @@ TEST(TcpBackChannel, ServerReadsNoReplies_CostsTheConnection) {
     EXPECT_TRUE(l.accept().closed_by_client());
   });
   rpc::TransportHooks hooks;
-  hooks.on_call = [](rpc::RpcTransport&, ByteVector call) { return echo(std::move(call)); };
+  hooks.on_call = [](rpc::RpcTransport&, ByteVector call) { return echo_later(std::move(call)); };
   Rig rig(quick_options(peer.port()), std::move(hooks));
   rig.must_start();
   EXPECT_TRUE(eventually([&] { return rig.status().connects == 2; }));
@@ -172,7 +172,7 @@ TEST(TcpBackChannel, ConnectionGoneMeanwhile_ReplyIsNotSentOnTheNext) {
     s.close();
     s = l.accept();
     released.get_future().wait();
-    answer_one(s);  // the first message is the call
+    answer_empty(s);  // the first message is the call
     EXPECT_TRUE(s.closed_by_client());
   });
   Rig rig(quick_options(peer.port()), dam.hooks());

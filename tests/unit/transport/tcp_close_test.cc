@@ -15,20 +15,6 @@ namespace {
 using rpc::Outcome;
 using rpc::TransportState;
 
-ByteVector echo(const ByteVector& call) {
-  return reply(xid_of(call), ConstBytes(call).subspan(kCallHeaderBytes));
-}
-
-uint32_t argument(const ByteVector& call) {
-  return word_at(call, kCallHeaderBytes);
-}
-
-void answer_one(PeerSocket& s) {
-  const auto call = s.read_record();
-  ASSERT_TRUE(call);
-  s.write_record(echo(*call));
-}
-
 // ---------------------------------------------------------------------------------------------------------
 // fail_pending(): the session is lost.
 

@@ -12,10 +12,6 @@ namespace {
 
 using rpc::Outcome;
 
-ByteVector echo(const ByteVector& call) {
-  return reply(xid_of(call), ConstBytes(call).subspan(kCallHeaderBytes));
-}
-
 struct Offence {
   const char* name;
   // What the server sends instead of a reply to the call with this XID.

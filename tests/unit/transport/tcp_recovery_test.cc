@@ -16,16 +16,6 @@ namespace {
 using rpc::Outcome;
 using rpc::TransportState;
 
-ByteVector echo(const ByteVector& call) {
-  return reply(xid_of(call), ConstBytes(call).subspan(kCallHeaderBytes));
-}
-
-void answer_one(PeerSocket& s) {
-  const auto call = s.read_record();
-  ASSERT_TRUE(call);
-  s.write_record(echo(*call));
-}
-
 // ---------------------------------------------------------------------------------------------------------
 // Sent again after a cut.
 
@@ -325,10 +315,6 @@ TEST(TcpRecovery, ReconnectFromAWaiter_RestOfTheReceiveIsDropped) {
 
 // ---------------------------------------------------------------------------------------------------------
 // The handshake.
-
-uint32_t argument(const ByteVector& call) {
-  return word_at(call, kCallHeaderBytes);
-}
 
 TEST(TcpHandshake, Hook_RunsBeforePendingCallsOnEveryConnection) {
   Peer peer([](Listener& l) {

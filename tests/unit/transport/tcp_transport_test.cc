@@ -17,10 +17,6 @@ namespace {
 using rpc::Outcome;
 using rpc::TransportState;
 
-ByteVector echo(const ByteVector& call) {
-  return reply(xid_of(call), ConstBytes(call).subspan(kCallHeaderBytes));
-}
-
 TEST(TcpTransport, OneCall_ReplyWithBody) {
   Peer peer([](Listener& l) {
     PeerSocket s = l.accept();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/xdr/words.h"
 #include "xdr/nfs4/cb_compound.h"
 
 namespace nfsrdma::nfs4 {
@@ -20,13 +21,6 @@ template <class T>
 std::string failure_of(const ByteVector& wire) {
   const auto v = xdr::decode<T>(wire, "");
   return v ? "" : v.error().cause;
-}
-
-ByteVector words(std::initializer_list<uint32_t> values) {
-  ByteVector wire;
-  xdr::Encoder x(wire);
-  for (const uint32_t v : values) x(v);
-  return wire;
 }
 
 // One default value of each operation: the variant's arms and the decoder's switch must agree.

@@ -3,18 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/xdr/words.h"
 #include "xdr/nfs4/cb_compound.h"
 #include "xdr/nfs4/compound.h"
 
 namespace nfsrdma::nfs4 {
 namespace {
-
-ByteVector words(std::initializer_list<uint32_t> values) {
-  ByteVector wire;
-  xdr::Encoder x(wire);
-  for (const uint32_t v : values) x(v);
-  return wire;
-}
 
 TEST(OpTraits, ArgsAndResults_NameTheSameOperation) {
 #define NFS4_CHECK(op)                  \

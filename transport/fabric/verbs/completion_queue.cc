@@ -11,7 +11,7 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-constexpr int kBatch = 16;
+constexpr int kCompletionBatch = 16;
 // After this many batches the loop does its other work.
 constexpr unsigned kBatchesATurn = 16;
 // Every event must be acknowledged, under a lock, before the queue can be destroyed.
@@ -74,9 +74,9 @@ void CompletionQueue::poll() {
 
 // True: the queue is empty. False: closed, or poll() continues later.
 bool CompletionQueue::hand_out() {
-  ibv_wc batch[kBatch];
+  ibv_wc batch[kCompletionBatch];
   for (unsigned i = 0; i < kBatchesATurn; ++i) {
-    const int n = ibv_poll_cq(cq_, kBatch, batch);
+    const int n = ibv_poll_cq(cq_, kCompletionBatch, batch);
     if (n == 0) return true;
     if (poll_for_.count() > 0) busy_until_ = Clock::now() + poll_for_;
     polling_ = true;

@@ -11,7 +11,7 @@
 namespace nfsrdma::fabric::verbs {
 namespace {
 
-constexpr size_t kBatch = 16;
+constexpr size_t kSendBatch = 16;
 
 MutableBytes without_const(ConstBytes bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
@@ -160,10 +160,10 @@ void EndpointCore::flush() {
 
 // False: nothing more can be posted at present.
 bool EndpointCore::post_batch() {
-  std::array<ibv_send_wr, kBatch> requests;
-  std::array<ibv_sge, kBatch> sges;
+  std::array<ibv_send_wr, kSendBatch> requests;
+  std::array<ibv_sge, kSendBatch> sges;
   size_t n = 0;
-  for (; n < kBatch && !waiting_.empty() && ledger_.room() && ready(*waiting_.front()); ++n) {
+  for (; n < kSendBatch && !waiting_.empty() && ledger_.room() && ready(*waiting_.front()); ++n) {
     Work& work = *posted_.emplace_back(std::move(waiting_.front()));
     waiting_.pop_front();
     unsent_bytes_ -= work.held_bytes();

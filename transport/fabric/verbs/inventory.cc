@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "transport/fabric/verbs/open_device.h"
+
 namespace nfsrdma::fabric::verbs {
 namespace {
-
-constexpr unsigned bytes_of(ibv_mtu mtu) {
-  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << static_cast<unsigned>(mtu) : 0;
-}
 
 std::string link_name(uint8_t layer) {
   if (layer == IBV_LINK_LAYER_ETHERNET) return "Ethernet";
@@ -40,8 +38,8 @@ void add_ports(ibv_device* device, std::vector<PortReport>& out) {
     report.state = ibv_port_state_str(port.state);
     report.active = port.state == IBV_PORT_ACTIVE;
     report.link_layer = link_name(port.link_layer);
-    report.mtu = bytes_of(port.active_mtu);
-    report.largest_mtu = bytes_of(port.max_mtu);
+    report.mtu = mtu_bytes(port.active_mtu);
+    report.largest_mtu = mtu_bytes(port.max_mtu);
   }
 }
 

@@ -18,6 +18,11 @@
 
 namespace nfsrdma::fabric::verbs {
 
+// 0: a value that verbs does not define.
+constexpr unsigned mtu_bytes(ibv_mtu mtu) {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128U << static_cast<unsigned>(mtu) : 0;
+}
+
 class OpenDevice {
  public:
   explicit OpenDevice(ibv_context* context) : context_(context) {}

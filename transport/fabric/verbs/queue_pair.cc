@@ -9,14 +9,6 @@
 #include "transport/fabric/verbs/errors.h"
 
 namespace nfsrdma::fabric::verbs {
-namespace {
-
-unsigned bytes_of(ibv_mtu mtu) {
-  return 128u << static_cast<unsigned>(mtu);  // IBV_MTU_256 is 1
-}
-
-}  // namespace
-
 Result<std::unique_ptr<QueuePair>> QueuePair::make(Loop& loop, std::unique_ptr<CmId> id,
                                                    std::shared_ptr<Domain> domain, const Options& options,
                                                    size_t receive_bytes, unsigned receives) {
@@ -69,7 +61,7 @@ std::string QueuePair::describe() {
   ibv_qp_init_attr ignored{};
   if (domain_->abilities().iwarp || ibv_query_qp(get(), &attributes, IBV_QP_PATH_MTU, &ignored) != 0)
     return text;
-  return fmt::format("{}, MTU {}", text, bytes_of(attributes.path_mtu));
+  return fmt::format("{}, MTU {}", text, mtu_bytes(attributes.path_mtu));
 }
 
 void QueuePair::disconnect() {

@@ -122,4 +122,10 @@ bool Listener::quiet() {
   return !wait_for(socket_.get(), POLLIN, std::chrono::milliseconds(0));
 }
 
+void answer_one(PeerSocket& s) {
+  const auto call = s.read_record();
+  ASSERT_TRUE(call);
+  s.write_record(echo(*call));
+}
+
 }  // namespace nfsrdma::test

@@ -45,6 +45,9 @@ class PeerSocket {
   net::Socket socket_;
 };
 
+// Reads a call and replies with its arguments.
+void answer_one(PeerSocket& s);
+
 class Listener {
  public:
   explicit Listener(const char* address = "127.0.0.1", uint16_t port = 0, int backlog = 64);

@@ -74,4 +74,12 @@ ByteVector record(ConstBytes message, size_t fragment) {
   return out;
 }
 
+ByteVector echo(ConstBytes call) {
+  return reply(xid_of(call), call.subspan(kCallHeaderBytes));
+}
+
+uint32_t argument(ConstBytes call) {
+  return word_at(call, kCallHeaderBytes);
+}
+
 }  // namespace nfsrdma::test

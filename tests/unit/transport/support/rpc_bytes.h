@@ -29,6 +29,10 @@ uint32_t xid_of(ConstBytes message);
 // An accepted, successful reply: 24 bytes of header, then `results`.
 ByteVector reply(uint32_t xid, ConstBytes results = {});
 constexpr size_t kReplyHeaderBytes = 24;
+// A reply with the call's arguments as its results.
+ByteVector echo(ConstBytes call);
+// The first word of a call's arguments.
+uint32_t argument(ConstBytes call);
 
 // The result of the tests' "READ": status, length, data, padding; then `trailer`.
 ByteVector read_results(ConstBytes data, ConstBytes trailer = {});
