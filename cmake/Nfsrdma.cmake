@@ -6,6 +6,10 @@ set(NFSRDMA_WARNINGS
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports uses inside inlined coroutine frames and std::variant that do not exist (PR 105562, 107138).
   list(APPEND NFSRDMA_WARNINGS -Wno-maybe-uninitialized -Wno-restrict)
+  if(CMAKE_UNITY_BUILD)
+    # g++ takes types in unnamed namespaces of joined files for types of a header.
+    list(APPEND NFSRDMA_WARNINGS -Wno-subobject-linkage)
+  endif()
 endif()
 
 # Hardening: a memory error ends the program, instead of letting a peer exploit it. Checked bounds in libc and
@@ -70,9 +74,24 @@ function(nfsrdma_target name)
 endfunction()
 
 # nfsrdma_library(NAME SOURCES...): one static library per folder.
+# In a unity build (CMAKE_UNITY_BUILD; see CMakePresets.json) at most eight files of one folder are compiled as one. So
+# names in unnamed namespaces differ within a folder.
 function(nfsrdma_library name)
   add_library(${name} STATIC ${ARGN})
   nfsrdma_target(${name})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder ${source} ABSOLUTE)
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+    get_filename_component(folder ${folder} DIRECTORY)
+    string(MAKE_C_IDENTIFIER ${folder} folder)
+    if(NOT DEFINED count_${folder})
+      set(count_${folder} 0)
+    endif()
+    math(EXPR group "${count_${folder}} / 8")
+    math(EXPR count_${folder} "${count_${folder}} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+  endforeach()
 endfunction()
 
 # nfsrdma_test(NAME SOURCES file... LIBS lib... [LABELS label...] [TIMEOUT seconds])
