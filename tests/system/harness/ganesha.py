@@ -31,6 +31,7 @@ import subprocess
 import time
 
 from . import steward
+from .ports import free_port
 from .steward import WORK
 
 
