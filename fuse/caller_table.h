@@ -54,7 +54,8 @@ class CallerTable {
   }
 
   // Any thread. Adds each thread's numbers to the entry of the same thread in `sum`, and those of replaced
-  // threads to `replaced`.
+  // threads to `replaced`. A thread that is replaced during the call, or comes back, can be counted twice or
+  // not at all in this sum.
   void add_to(std::vector<CallerStatistics>& sum, CallerStatistics& replaced, TimePoint now) const;
 
  private:
