@@ -17,6 +17,9 @@ struct Named {
   T value;
   const char* name;
 };
+// clang 14 deduces nothing for aggregates.
+template <class T>
+Named(T, const char*) -> Named<T>;
 constexpr std::array kRoles{Named{Role::kOurs, "ours"}, Named{Role::kPeer, "peer"},
                             Named{Role::kCeiling, "ceiling"}};
 constexpr std::array kKinds{Named{PlotKind::kBars, "bars"}, Named{PlotKind::kLines, "lines"},

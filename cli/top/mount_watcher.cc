@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 struct MountWatcher::Watched {
+  Watched(MountEntry of, MountView first) : entry(std::move(of)), view(std::move(first)) {}
   const MountEntry entry;
 
   mutable std::mutex mutex;  // protects all members below
@@ -45,8 +46,7 @@ void MountWatcher::ask_all() {
     MountView view;
     view.source = entry.source;
     view.mount_point = entry.mount_point;
-    now.push_back(std::make_shared<Watched>(std::move(entry)));
-    now.back()->view = std::move(view);
+    now.push_back(std::make_shared<Watched>(std::move(entry), std::move(view)));
   }
   watched_ = std::move(now);
   for (const auto& w : watched_) {

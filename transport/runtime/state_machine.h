@@ -29,6 +29,9 @@ struct Transition {
   State from, to;
   bool operator==(const Transition&) const = default;
 };
+// clang 14 deduces nothing for aggregates.
+template <class State>
+Transition(State, State) -> Transition<State>;
 
 template <class Table>
 class StateMachine {
