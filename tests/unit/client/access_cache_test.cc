@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/client/support/constants.h"
+
 namespace nfsrdma::test {
 namespace {
 
 using namespace std::chrono_literals;
 using client::AccessCache;
-
-const TimePoint kStart = TimePoint(1h);
 
 rpc::CredentialPtr user(uint32_t uid) {
   return std::make_shared<const rpc::Credential>("host", uid, uid, std::vector<uint32_t>{});

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/client/support/booleans.h"
+#include "tests/unit/client/support/constants.h"
 
 namespace nfsrdma::test {
 namespace {

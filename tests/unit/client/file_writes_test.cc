@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/client/support/booleans.h"
+#include "tests/unit/client/support/constants.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -247,7 +247,7 @@ TEST_F(FileWritesTest, EveryReadGate_FollowsTheTable) {
 
 // --- where a write goes ---
 
-struct ReadSituation {
+struct WriteSituation {
   bool same_account, fits, waits, in_the_way, in_memory, large, room;
   std::string text() const {
     return std::string(same_account ? "same account " : "") + (fits ? "fits " : "") +
@@ -256,7 +256,7 @@ struct ReadSituation {
   }
 };
 
-void for_each_read_situation(const std::function<void(const ReadSituation&)>& visit) {
+void for_each_write_situation(const std::function<void(const WriteSituation&)>& visit) {
   for (unsigned bits = 0; bits < 128; ++bits)
     visit({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, (bits & 16) != 0,
            (bits & 32) != 0, (bits & 64) != 0});
@@ -265,7 +265,7 @@ void for_each_read_situation(const std::function<void(const ReadSituation&)>& vi
 // 4 KiB are held, and data is written behind them.
 TEST_F(FileWritesTest, EveryJoin_FollowsTheTable) {
   constexpr size_t kHeld = 4 * kKiB;
-  for_each_read_situation([&](const ReadSituation& s) {
+  for_each_write_situation([&](const WriteSituation& s) {
     SCOPED_TRACE(s.text());
     FileWrites file;
     const Slice memory = data(512 * kKiB);

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "client/core/read/keep_decision.h"
-#include "tests/unit/client/support/booleans.h"
+#include "tests/unit/client/support/constants.h"
 
 namespace nfsrdma::test {
 namespace {

@@ -283,8 +283,6 @@ TEST_F(OtherUsersClient, SessionIdsAndStateids_TellNothingOfTheNext) {
 
 // --- the table ---
 
-constexpr seconds kLease{90};
-
 struct ClientTableTest : ::testing::Test {
   state::ClientTable table{{}, {}, {[](const state::Client&) { return false; }, [](state::Client&) {}}};
   std::vector<clientid4> ids;

@@ -243,8 +243,6 @@ TEST(Shares, OneUsersSessions_LeaveRoomForOthers) {
   EXPECT_TRUE(other.establish());
 }
 
-constexpr seconds kCrowdLease{90};
-
 // A peer on another machine can claim to be many users, so each address has a limit too.
 TEST(Shares, AnAddress_HasHalfWhoeverItsUsersAre) {
   state::ClientTable::Limits limits;
@@ -255,7 +253,7 @@ TEST(Shares, AnAddress_HasHalfWhoeverItsUsersAre) {
     EXCHANGE_ID4args args;
     args.eia_clientowner.co_ownerid = std::to_string(next);
     tree::Principal who{rpc::AUTH_SYS, next++, 0, {}};
-    const EXCHANGE_ID4res res = table.exchange_id(args, who, {}, kCrowdLease, address);
+    const EXCHANGE_ID4res res = table.exchange_id(args, who, {}, kLease, address);
     if (res.status == NFS4_OK) table.find(res.resok4.eir_clientid)->confirmed = true;
     return res.status;
   };

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -25,6 +26,7 @@ namespace nfsrdma::filer::test {
 using namespace nfs4;
 
 inline constexpr int kTimeoutMs = 20'000;
+inline constexpr std::chrono::seconds kLease{90};
 
 class RawConnection {
  public:

@@ -7,8 +7,6 @@
 namespace nfsrdma::filer::test {
 namespace {
 
-constexpr auto kLease = std::chrono::seconds(90);
-
 class RecoveryTest : public ::testing::Test {
  protected:
   void SetUp() override {
