@@ -2,6 +2,7 @@
 #include "filer/dispatcher.h"
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::filer {
 
@@ -131,7 +132,7 @@ std::optional<rpcrdma::error> Dispatcher::header(const links::LinkPtr& link, con
 }
 
 void Dispatcher::closed(links::LinkId link) {
-  std::lock_guard lock(core_.mutex);
+  MutexLock lock(core_.mutex);
   held_.erase(link);
   last_client_.erase(link);
   core_.clients.link_gone(link);
@@ -142,7 +143,7 @@ void Dispatcher::closed(links::LinkId link) {
 void Dispatcher::received(const links::LinkPtr& link, ByteVector message) {
   const auto prefix = rpc::peek(message);
   if (prefix && prefix->type == rpc::REPLY) {
-    std::lock_guard lock(core_.mutex);
+    MutexLock lock(core_.mutex);
     if (!core_.back.answered(link->id(), message))
       log::debug("filer: an answer to nothing on connection {}", link->id());
   } else {
@@ -170,7 +171,7 @@ bool Dispatcher::prepare(Exchange& x) {
   }
   x.arguments = in.position();
   {
-    std::lock_guard lock(core_.mutex);
+    MutexLock lock(core_.mutex);
     x.boot = core_.boot;
     // Only NULL is executed for a peer that is not believed, so that it can see that the server is there. All
     // else is refused (RFC 5531 section 9: "AUTH_TOOWEAK ... rejected for security reasons").
@@ -202,7 +203,7 @@ FaultEvent Dispatcher::event_of(const Exchange& x, FaultEvent::Kind kind) const 
 // Continues the exchange where it stopped: the remaining actions of its phase, then the next phase.
 void Dispatcher::go_on(const ExchangePtr& x) {
   {
-    std::lock_guard lock(core_.mutex);
+    MutexLock lock(core_.mutex);
     if (core_.boot != x->boot) return;
   }
   while (x->next_action < x->actions.size()) {
@@ -212,7 +213,7 @@ void Dispatcher::go_on(const ExchangePtr& x) {
   if (x->phase == FaultEvent::Kind::kRequest) {
     execute(x);
   } else {
-    std::lock_guard lock(core_.mutex);
+    MutexLock lock(core_.mutex);
     transmit(*x);
   }
 }
@@ -232,7 +233,7 @@ void Dispatcher::hold_back(const ExchangePtr& x) {
 void Dispatcher::let_go_on() {
   while (!held_back_.empty()) {
     {
-      std::lock_guard lock(core_.mutex);
+      MutexLock lock(core_.mutex);
       const uint64_t moved = core_.states.delegations_moved();
       if (std::exchange(delegations_moved_, moved) == moved) return;
     }
@@ -247,7 +248,7 @@ bool Dispatcher::park(const ExchangePtr& x, FaultPlan::RuleId rule) {
 void Dispatcher::execute(const ExchangePtr& x) {
   const rpc::call_header& h = x->header;
   {
-    std::lock_guard lock(core_.mutex);
+    MutexLock lock(core_.mutex);
     if (core_.boot != x->boot) return;  // a fault has restarted the server
     if (h.rpcvers != rpc::kRpcVersion) {
       rpc::reply_header mismatch;
@@ -371,7 +372,7 @@ Dispatcher::Verdict Dispatcher::apply(const ExchangePtr& x, const FaultPlan::Fir
 
 // Carries out a fault that only changes the server. Returns false if the action is of another kind.
 bool Dispatcher::change_core(const FaultAction& action) {
-  std::lock_guard lock(core_.mutex);
+  MutexLock lock(core_.mutex);
   if (std::holds_alternative<fault::Recall>(action)) {
     core_.recall_delegations();
   } else if (std::holds_alternative<fault::Revoke>(action)) {
@@ -419,7 +420,7 @@ Dispatcher::Verdict Dispatcher::on_reply(const ExchangePtr& x, const FaultPlan::
 }
 
 void Dispatcher::expire_lease(links::LinkId link) {
-  std::lock_guard lock(core_.mutex);
+  MutexLock lock(core_.mutex);
   const auto at = last_client_.find(link);
   state::Client* client = at == last_client_.end() ? nullptr : core_.clients.find(at->second);
   if (client == nullptr) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "filer/fault_plan.h"
 
+#include "transport/runtime/mutex.h"
 #include "xdr/record_mark.h"
 
 namespace nfsrdma::filer {
@@ -71,7 +72,7 @@ Extra garbage(size_t bytes) {
 }  // namespace fault
 
 FaultPlan::RuleId FaultPlan::add(Trigger trigger, FaultAction action) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const RuleId id = next_++;
   Rule& rule = rules_[id];
   rule.trigger = std::move(trigger);
@@ -80,27 +81,30 @@ FaultPlan::RuleId FaultPlan::add(Trigger trigger, FaultAction action) {
 }
 
 void FaultPlan::remove(RuleId id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (const auto at = rules_.find(id); at != rules_.end()) at->second.active = false;
 }
 
 void FaultPlan::clear() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto& [id, rule] : rules_) rule.active = false;
 }
 
 unsigned FaultPlan::fired(RuleId id) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = rules_.find(id);
   return at == rules_.end() ? 0 : at->second.fired;
 }
 
 bool FaultPlan::wait_fired(RuleId id, unsigned times, std::chrono::milliseconds timeout) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [&] {
+  MutexLock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
     const auto at = rules_.find(id);
-    return at != rules_.end() && at->second.fired >= times;
-  });
+    if (at != rules_.end() && at->second.fired >= times) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    changed_.wait_until(lock, until);
+  }
 }
 
 void FaultPlan::release_locked(Rule& rule) {
@@ -109,17 +113,17 @@ void FaultPlan::release_locked(Rule& rule) {
 }
 
 void FaultPlan::release(RuleId id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (const auto at = rules_.find(id); at != rules_.end()) release_locked(at->second);
 }
 
 void FaultPlan::release_all() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto& [id, rule] : rules_) release_locked(rule);
 }
 
 bool FaultPlan::armed() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [id, rule] : rules_) {
     if (rule.active) return true;
   }
@@ -127,7 +131,7 @@ bool FaultPlan::armed() const {
 }
 
 std::vector<FaultPlan::Fired> FaultPlan::match(const FaultEvent& event) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<Fired> fired;
   for (auto& [id, rule] : rules_) {
     const Trigger& t = rule.trigger;
@@ -142,7 +146,7 @@ std::vector<FaultPlan::Fired> FaultPlan::match(const FaultEvent& event) {
 }
 
 bool FaultPlan::park(RuleId id, std::function<void()> go_on) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Rule& rule = rules_[id];
   if (rule.released) return false;
   rule.parked.push_back(std::move(go_on));

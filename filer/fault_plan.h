@@ -16,17 +16,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <variant>
 #include <vector>
 
 #include "filer/links/link.h"
 #include "filer/nfs/options.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/compound.h"
 #include "xdr/rpc.h"
 #include "xdr/rpcrdma/header.h"
@@ -227,7 +226,10 @@ class FaultPlan {
   // Keeps `go_on` until the rule is released. Returns false, and keeps nothing, if it was released already.
   bool park(RuleId rule, std::function<void()> go_on);
   // How a released call gets back to the loop. Set once, before the server starts.
-  void set_post(std::function<void(std::function<void()>)> post) { post_ = std::move(post); }
+  void set_post(std::function<void(std::function<void()>)> post) {
+    MutexLock lock(mutex_);
+    post_ = std::move(post);
+  }
 
  private:
   struct Rule {
@@ -239,13 +241,13 @@ class FaultPlan {
     bool released = false;
     std::vector<std::function<void()>> parked;
   };
-  void release_locked(Rule& rule);
+  void release_locked(Rule& rule) NFSRDMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::map<RuleId, Rule> rules_;
-  RuleId next_ = 1;
-  std::function<void(std::function<void()>)> post_;
+  mutable Mutex mutex_;
+  mutable ConditionVariable changed_;
+  std::map<RuleId, Rule> rules_ NFSRDMA_GUARDED_BY(mutex_);
+  RuleId next_ NFSRDMA_GUARDED_BY(mutex_) = 1;
+  std::function<void(std::function<void()>)> post_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::filer

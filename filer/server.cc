@@ -14,6 +14,7 @@
 #include "transport/net/endpoint.h"
 #include "transport/rdma/endpoint_options.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::filer {
 
@@ -37,7 +38,7 @@ Server::Impl::Impl(nfs::Options options, Loop* given)
                      .after =
                          [this](std::chrono::milliseconds delay, std::function<void()> fn) {
                            after(delay, [this, fn = std::move(fn)] {
-                             std::lock_guard lock(core.mutex);
+                             MutexLock lock(core.mutex);
                              fn();
                            });
                          },
@@ -94,7 +95,7 @@ Result<> Server::Impl::export_directories() {
 void Server::Impl::forget_removed_later() {
   after(std::chrono::seconds(1), [this] {
     {
-      std::lock_guard lock(core.mutex);
+      MutexLock lock(core.mutex);
       core.tree.forget_removed();
     }
     forget_removed_later();
@@ -165,7 +166,7 @@ links::LinkEvents Server::Impl::link_events() {
     const auto self = weak.lock();
     if (!self || self->closed) return;
     {
-      std::lock_guard lock(self->core.mutex);
+      MutexLock lock(self->core.mutex);
       if (!self->links.contains(link->id())) return;
       link->standing.heard = Clock::now();
     }
@@ -186,7 +187,7 @@ links::LinkEvents Server::Impl::link_events() {
       self->held.erase(at);
     }
     {
-      std::lock_guard lock(self->core.mutex);
+      MutexLock lock(self->core.mutex);
       self->links.erase(link->id());
       self->closing.erase(link->id());
     }
@@ -199,7 +200,7 @@ template <class Make>
 void Server::Impl::add_link(std::string address, bool believed, Make make) {
   decltype(make(links::LinkId{})) link;
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     const links::LinkId id = next_link++;
     link = make(id);
     link->standing.address = std::move(address);
@@ -214,7 +215,7 @@ void Server::Impl::add_link(std::string address, bool believed, Make make) {
 void Server::Impl::let_go(const std::vector<links::LinkPtr>& going) {
   for (const links::LinkPtr& link : going) {
     {
-      std::lock_guard lock(core.mutex);
+      MutexLock lock(core.mutex);
       if (links.erase(link->id()) == 0) continue;
       closing.emplace(link->id(), link);
     }
@@ -226,7 +227,7 @@ bool Server::Impl::make_room() {
   links::LinkPtr goes;
   size_t there = 0;
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     there = links.size();
     if (there < core.options.max_links) return true;
     goes = links::crowd::goes_for_another(links, core.options.max_links);
@@ -246,7 +247,7 @@ void Server::Impl::look_at_links() {
   const TimePoint now = Clock::now();
   std::vector<links::LinkPtr> all, idle;
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     for (const auto& [id, link] : links) all.push_back(link);
     idle = links::crowd::idle_since(links, now - o.idle_without_session);
   }
@@ -276,7 +277,7 @@ void Server::Impl::relieve() {
   relieving = false;
   std::vector<links::LinkPtr> going;
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     const size_t most = core.options.max_held_bytes;
     going = links::crowd::hold_too_much(links, most - most / 4);
   }
@@ -382,7 +383,7 @@ links::LinkPtr Server::Impl::find_link(links::LinkId id) const {
 void Server::Impl::close_links(bool abort) {
   std::map<links::LinkId, links::LinkPtr> gone;
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     gone = std::exchange(links, {});
     closing.insert(gone.begin(), gone.end());
   }
@@ -399,7 +400,7 @@ void Server::Impl::stop_listening() {
 
 void Server::Impl::restart(RestartOptions options) {
   {
-    std::lock_guard lock(core.mutex);
+    MutexLock lock(core.mutex);
     core.restart(options.forget_reclaims);
   }
   close_links(false);
@@ -444,13 +445,13 @@ FaultPlan& Server::faults() {
 }
 
 void Server::configure(const std::function<void(nfs::Switches&)>& change) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   change(impl_->core.switches);
   impl_->core.apply_switches();
 }
 
 void Server::with_core(const std::function<void(nfs::Core&)>& visit) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   visit(impl_->core);
   impl_->core.changed.notify_all();
 }
@@ -479,17 +480,17 @@ void Server::drop_connections(bool abort) {
 }
 
 size_t Server::connections() {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return impl_->links.size();
 }
 
 void Server::pause_reading(bool pause) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   for (const auto& [id, link] : impl_->links) link->pause_reading(pause);
 }
 
 void Server::fragment_replies(size_t bytes) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   impl_->fragment_bytes = bytes;
 }
 

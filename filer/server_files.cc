@@ -3,6 +3,7 @@
 // attributes change as for any other operation, and written data is stable.
 
 #include "filer/server_impl.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::filer {
 
@@ -39,25 +40,25 @@ tree::NodePtr make(nfs::Core& core, std::string_view path, const tree::Initial& 
 }  // namespace
 
 void Server::Impl::for_path(std::string_view path, const std::function<void(tree::Node&)>& visit) {
-  std::lock_guard lock(core.mutex);
+  MutexLock lock(core.mutex);
   if (const tree::NodePtr node = core.tree.walk(path)) visit(*node);
 }
 
 bool Server::make_directory(std::string_view path, uint32_t mode, uint32_t uid, uint32_t gid) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return make(impl_->core, path, {.type = NF4DIR, .mode = mode, .uid = uid, .gid = gid}) != nullptr;
 }
 
 bool Server::make_file(std::string_view path, std::string_view content, uint32_t mode, uint32_t uid,
                        uint32_t gid) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   const tree::NodePtr node = make(impl_->core, path, {.type = NF4REG, .mode = mode, .uid = uid, .gid = gid});
   return node != nullptr && impl_->core.tree.write(*node, 0, as_const_bytes(content), true,
                                                    tree::Principal::superuser()) == NFS4_OK;
 }
 
 bool Server::make_symlink(std::string_view path, std::string_view target) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return make(impl_->core, path, {.type = NF4LNK, .mode = 0777, .target = std::string(target)}) != nullptr;
 }
 
@@ -77,7 +78,7 @@ void Server::set_acl(std::string_view path, std::vector<nfsace4> acl) {
 }
 
 bool Server::remove_file(std::string_view path) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   const auto [parent, name] = split(path);
   const tree::NodePtr dir = impl_->core.tree.walk(parent);
   return dir != nullptr && impl_->core.tree.remove(*dir, name, tree::Principal::superuser()) == NFS4_OK;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "filer/server_impl.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::filer {
 
@@ -17,7 +18,7 @@ void Server::end_grace() {
 }
 
 bool Server::in_grace() {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   impl_->core.tick();
   return impl_->core.recovery.in_grace();
 }
@@ -105,7 +106,7 @@ void Server::set_target_slots(uint32_t slots) {
 }
 
 void Server::Impl::set_target_slots(uint32_t slots) {
-  std::lock_guard lock(core.mutex);
+  MutexLock lock(core.mutex);
   core.clients.each_session([&](state::Session& session) {
     const auto most = static_cast<uint32_t>(session.slots.size());
     session.target_highest_slot = std::clamp(slots, 1u, most) - 1;
@@ -146,7 +147,7 @@ std::optional<nfs::CallbackId> Server::call_back(nfs::Callback callback, std::op
 }
 
 nfs::CallbackResult Server::callback_result(nfs::CallbackId id) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   const nfs::CallbackResult* result = impl_->core.back.result(id);
   return result != nullptr ? *result : nfs::CallbackResult{};
 }
@@ -163,34 +164,39 @@ nfs::CallbackResult Server::wait_callback(nfs::CallbackId id, std::chrono::milli
 }
 
 nfs::Journal::Count Server::executed(nfs_opnum4 op) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return impl_->core.journal.count(op);
 }
 
 nfs::Journal::Count Server::executed(nfs_opnum4 op, std::string_view path) {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   const tree::NodePtr node = impl_->core.tree.walk(path);
   return node != nullptr ? impl_->core.journal.count(op, node->id) : nfs::Journal::Count{};
 }
 
 uint64_t Server::replays() {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return impl_->core.journal.replays();
 }
 
 std::vector<nfs::ExecutedCompound> Server::journal() {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   return {impl_->core.journal.log().begin(), impl_->core.journal.log().end()};
 }
 
 void Server::clear_journal() {
-  std::lock_guard lock(impl_->core.mutex);
+  MutexLock lock(impl_->core.mutex);
   impl_->core.journal.clear();
 }
 
 bool Server::wait_until(const std::function<bool(nfs::Core&)>& condition, std::chrono::milliseconds timeout) {
-  std::unique_lock lock(impl_->core.mutex);
-  return impl_->core.changed.wait_for(lock, timeout, [&] { return condition(impl_->core); });
+  MutexLock lock(impl_->core.mutex);
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (!condition(impl_->core)) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    impl_->core.changed.wait_until(lock, until);
+  }
+  return true;
 }
 
 }  // namespace nfsrdma::filer

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::fuse {
 
 CallerInspector::CallerInspector(std::function<SignalIntent(pid_t)> look) : look_(std::move(look)) {}
@@ -18,7 +20,7 @@ void CallerInspector::start() {
 }
 
 void CallerInspector::ask(std::vector<pid_t> callers, Done done) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (stop_) return;
   questions_.push_back({std::move(callers), std::move(done)});
   wake_.notify_one();
@@ -26,7 +28,7 @@ void CallerInspector::ask(std::vector<pid_t> callers, Done done) {
 
 void CallerInspector::stop() {
   std::deque<Question> dropped;  // destroyed after the lock is released
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   stop_ = true;
   dropped.swap(questions_);
   wake_.notify_one();
@@ -37,9 +39,9 @@ void CallerInspector::join() {
 }
 
 void CallerInspector::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !questions_.empty(); });
+    while (!stop_ && questions_.empty()) wake_.wait(lock);
     if (stop_) return;
     const Question question = std::move(questions_.front());
     questions_.pop_front();

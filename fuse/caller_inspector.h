@@ -15,16 +15,15 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "fuse/thread_status.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -59,10 +58,10 @@ class CallerInspector {
   void look_at(const Question& question) const;
 
   const std::function<SignalIntent(pid_t)> look_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Question> questions_;
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable wake_;
+  std::deque<Question> questions_ NFSRDMA_GUARDED_BY(mutex_);
+  bool stop_ NFSRDMA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

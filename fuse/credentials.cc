@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fuse/thread_status.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -32,7 +33,7 @@ rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
   if (!per_caller_) return own_;
   const TimePoint now = Clock::now();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto it = callers_.find(caller);
     if (it != callers_.end() && now < it->second.expires) return it->second.credential;
   }
@@ -41,7 +42,7 @@ rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
   ids_.make_outer(groups);
   if (groups.size() > rpc::Credential::kMaxGroups) groups.resize(rpc::Credential::kMaxGroups);
 
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   rpc::CredentialPtr credential =
       shared(ids_.outer_user(caller.uid), ids_.outer_group(caller.gid), std::move(groups));
   if (status && !status->may_set_groups) {

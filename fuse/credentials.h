@@ -18,7 +18,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -26,6 +25,7 @@
 
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/user_ids.h"
 
 namespace nfsrdma::fuse {
@@ -61,15 +61,16 @@ class CredentialCache {
   };
   using Identity = std::tuple<uint32_t, uint32_t, std::vector<uint32_t>>;
 
-  rpc::CredentialPtr shared(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups);
+  rpc::CredentialPtr shared(uint32_t uid, uint32_t gid, std::vector<uint32_t> groups)
+      NFSRDMA_REQUIRES(mutex_);
 
   const UserIds ids_;
   const std::string machine_;
   const bool per_caller_;
   rpc::CredentialPtr own_;
-  std::mutex mutex_;
-  std::unordered_map<Caller, Known, CallerHash> callers_;
-  std::map<Identity, rpc::CredentialPtr> identities_;
+  Mutex mutex_;
+  std::unordered_map<Caller, Known, CallerHash> callers_ NFSRDMA_GUARDED_BY(mutex_);
+  std::map<Identity, rpc::CredentialPtr> identities_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::fuse

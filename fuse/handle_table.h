@@ -9,12 +9,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "client/api/filesystem.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::fuse {
@@ -61,7 +61,7 @@ class HandleTable {
   template <class... Args>
   uint64_t add(Args&&... args) {
     auto handle = std::make_unique<Handle>(std::forward<Args>(args)...);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handles_.insert(handle.get());
     return reinterpret_cast<uint64_t>(handle.release());
   }
@@ -69,25 +69,25 @@ class HandleTable {
   static Handle& get(uint64_t fh) { return *reinterpret_cast<Handle*>(fh); }
   std::unique_ptr<Handle> take(uint64_t fh) {
     std::unique_ptr<Handle> handle(reinterpret_cast<Handle*>(fh));
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     handles_.erase(handle.get());
     return handle;
   }
   std::vector<std::unique_ptr<Handle>> take_all() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<std::unique_ptr<Handle>> all;
     for (Handle* h : handles_) all.emplace_back(h);
     handles_.clear();
     return all;
   }
   size_t size() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return handles_.size();
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::unordered_set<Handle*> handles_;
+  mutable Mutex mutex_;
+  std::unordered_set<Handle*> handles_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 // What an operation of an open file needs; `fh` is of the kernel's request.

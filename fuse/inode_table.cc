@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::fuse {
 
 using client::Node;
@@ -67,7 +69,7 @@ void InodeTable::add_lookup(const NodeRef& node) {
     if (count.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) return;
   }
   Shard& s = shard(node.get());
-  std::lock_guard lock(s.mutex);
+  MutexLock lock(s.mutex);
   if (count.fetch_add(1, std::memory_order_acq_rel) != 0) return;  // another thread listed it meanwhile
   NodeRef owned = node;
   list(s, *owned.detach());
@@ -84,7 +86,7 @@ void InodeTable::forget(uint64_t id, uint64_t lookups) {
   }
   NodeRef owned;  // released after the lock
   Shard& s = shard(node);
-  std::lock_guard lock(s.mutex);
+  MutexLock lock(s.mutex);
   n = count.load(std::memory_order_relaxed);
   uint64_t left = 0;
   do {
@@ -106,7 +108,7 @@ std::vector<NodeRef> InodeTable::snapshot() const {
   all.reserve(size() + 1);
   if (root_) all.push_back(root_);
   for (const Shard& s : shards_) {
-    std::lock_guard lock(s.mutex);
+    MutexLock lock(s.mutex);
     for (Node* n = s.first; n != nullptr; n = n->front_end_next) all.emplace_back(n);
   }
   return all;
@@ -116,7 +118,7 @@ size_t InodeTable::clear() {
   size_t dropped = 0;
   for (Shard& s : shards_) {
     std::vector<NodeRef> owned;  // released after the lock
-    std::lock_guard lock(s.mutex);
+    MutexLock lock(s.mutex);
     for (Node* n = std::exchange(s.first, nullptr); n != nullptr; n = n->front_end_next) {
       n->front_end_lookups.store(0, std::memory_order_release);
       owned.push_back(NodeRef::adopt(n));

@@ -17,12 +17,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "client/api/node.h"
 #include "fuse/size_doubts.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -57,13 +57,12 @@ class InodeTable {
 
  private:
   struct Shard {
-    mutable std::mutex mutex;
-    client::Node* first = nullptr;  // a list linked through the Nodes
+    mutable Mutex mutex;
+    client::Node* first NFSRDMA_GUARDED_BY(mutex) = nullptr;  // a list linked through the Nodes
   };
   static constexpr size_t kShards = 16;
-  // The shard's lock is held.
-  static void list(Shard& shard, client::Node& node);
-  static void unlist(Shard& shard, client::Node& node);
+  static void list(Shard& shard, client::Node& node) NFSRDMA_REQUIRES(shard.mutex);
+  static void unlist(Shard& shard, client::Node& node) NFSRDMA_REQUIRES(shard.mutex);
   client::Node* address(uint64_t id) const {
     return id == 0 ? nullptr : reinterpret_cast<client::Node*>(id ^ key_);
   }

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -51,7 +52,7 @@ Invalidator::~Invalidator() {
 }
 
 void Invalidator::start(fuse_session* session) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   session_ = session;
   enabled_ = true;
   begin_thread();
@@ -65,7 +66,7 @@ void Invalidator::disable() {
   std::vector<Notice> notices;
   std::set<Name, NameOrder> names;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     enabled_ = false;
     stop_ = true;
     notices = queue_.clear();
@@ -76,14 +77,14 @@ void Invalidator::disable() {
 }
 
 bool Invalidator::idle() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return running_ == 0;
 }
 
 void Invalidator::join() {
   Threads threads;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     threads.swap(node_threads_);
     threads.push_back(std::move(ended_thread_));
     threads.push_back(std::move(name_thread_));
@@ -96,7 +97,7 @@ void Invalidator::join() {
 bool Invalidator::enqueue(NodeRef node, bool data, Done done) {
   if (!node || !inodes_.known(node)) return false;
   std::vector<Notice> merged;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!enabled_) return false;
   merged = queue_.ask(std::move(node), data, std::move(done));
   if (queue_.ready()) notices_wait_.notify_one();
@@ -112,7 +113,7 @@ Task<> Invalidator::drop_data(NodeRef node) {
 
 void Invalidator::invalidate_entry(NodeRef directory, std::string name) {
   if (!directory || !inodes_.known(directory)) return;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!enabled_) return;
   if (!names_.emplace(std::move(directory), std::move(name)).second) ++of_names_.merged;
   names_wait_.notify_one();
@@ -137,13 +138,17 @@ void Invalidator::send_nodes(Threads::iterator self) {
 
 // False when the thread must end.
 bool Invalidator::await_notice(Lock& lock) {
-  const auto due = [this] { return stop_ || queue_.ready(); };
   for (;;) {
-    if (idle_ <= kSpareThreads) {
-      notices_wait_.wait(lock, due);
-    } else if (!notices_wait_.wait_for(lock, kSpareFor, due) && idle_ > kSpareThreads) {
-      return false;
+    const TimePoint until = Clock::now() + kSpareFor;
+    const bool spare = idle_ > kSpareThreads;
+    while (!stop_ && !queue_.ready()) {
+      if (!spare) {
+        notices_wait_.wait(lock);
+      } else if (!notices_wait_.wait_until(lock, until)) {
+        break;
+      }
     }
+    if (spare && !stop_ && !queue_.ready() && idle_ > kSpareThreads) return false;
     stand_by(lock);
     if (stop_) return false;
     if (queue_.ready()) return true;
@@ -155,7 +160,7 @@ bool Invalidator::await_notice(Lock& lock) {
 void Invalidator::stand_by(Lock& lock) {
   while (!stop_ && queue_.ready() && idle_ == 1 && node_threads_.size() > 1) {
     const uint64_t before = queue_.numbers().sent;
-    moment_.wait_for(lock, kMoment);
+    moment_.wait_until(lock, Clock::now() + kMoment);
     if (queue_.numbers().sent == before) return;
   }
 }
@@ -205,9 +210,9 @@ void Invalidator::end_thread(Lock& lock, Threads::iterator self) {
 }
 
 void Invalidator::send_names() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    names_wait_.wait(lock, [this] { return stop_ || !names_.empty(); });
+    while (!stop_ && names_.empty()) names_wait_.wait(lock);
     if (stop_) break;
     {
       const auto name = names_.extract(names_.begin());
@@ -224,7 +229,7 @@ void Invalidator::send(Notice notice) {
   check(fuse_lowlevel_notify_inval_inode(session_, inodes_.id(notice.node), notice.data ? 0 : -1, 0));
   inodes_.size_doubts().begin(*notice.node.get(), Clock::now());
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     queue_.told(notice.node.get());
   }
   tell(notice.waiting);
@@ -252,7 +257,7 @@ void Invalidator::check(int result) {
 }
 
 Invalidator::Numbers Invalidator::numbers() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Numbers all = queue_.numbers();
   all.sent += of_names_.sent;
   all.merged += of_names_.merged;

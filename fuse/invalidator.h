@@ -26,10 +26,8 @@
 // coroutine. No errors: if the kernel refuses a notification it does not know the object.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -39,6 +37,7 @@
 #include "client/api/filesystem.h"
 #include "fuse/inode_table.h"
 #include "fuse/notice_queue.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 struct fuse_session;
@@ -80,18 +79,18 @@ class Invalidator final : public client::FrontEnd {
     }
   };
   using Threads = std::list<std::thread>;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = MutexLock<Mutex>;
 
   // False when there is no notice to wait for.
   bool enqueue(client::NodeRef node, bool data, Done done);
-  // The thread for nodes, and its steps; these hold the lock.
+  // The thread for nodes, and its steps. The analysis does not follow a lock that is a parameter.
   void send_nodes(Threads::iterator self);
-  bool await_notice(Lock& lock);
-  void stand_by(Lock& lock);
-  void gather_everything(Lock& lock);
-  void begin_thread();
-  void have_one_stand_by();
-  void end_thread(Lock& lock, Threads::iterator self);
+  bool await_notice(Lock& lock) NFSRDMA_REQUIRES(mutex_);
+  void stand_by(Lock& lock) NFSRDMA_REQUIRES(mutex_);
+  void gather_everything(Lock& lock) NFSRDMA_REQUIRES(mutex_) NFSRDMA_UNCHECKED_LOCKS;
+  void begin_thread() NFSRDMA_REQUIRES(mutex_);
+  void have_one_stand_by() NFSRDMA_REQUIRES(mutex_);
+  void end_thread(Lock& lock, Threads::iterator self) NFSRDMA_REQUIRES(mutex_) NFSRDMA_UNCHECKED_LOCKS;
 
   void send_names();
   void send(Notice notice);
@@ -102,19 +101,20 @@ class Invalidator final : public client::FrontEnd {
   InodeTable& inodes_;
   fuse_session* session_ = nullptr;
 
-  mutable std::mutex mutex_;
-  std::condition_variable notices_wait_, names_wait_;
-  std::condition_variable moment_;  // wakes the thread that stands by
-  NoticeQueue queue_;
-  std::set<Name, NameOrder> names_;
-  Numbers of_names_;
-  bool enabled_ = false;
-  bool stop_ = false;
-  Threads node_threads_;
-  size_t idle_ = 0;           // threads of node_threads_ that are not in the kernel
-  std::thread ended_thread_;  // the thread that ended last; it joins the one before it
-  std::thread name_thread_;
-  size_t running_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable notices_wait_, names_wait_;
+  ConditionVariable moment_;  // wakes the thread that stands by
+  NoticeQueue queue_ NFSRDMA_GUARDED_BY(mutex_);
+  std::set<Name, NameOrder> names_ NFSRDMA_GUARDED_BY(mutex_);
+  Numbers of_names_ NFSRDMA_GUARDED_BY(mutex_);
+  bool enabled_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  bool stop_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  Threads node_threads_ NFSRDMA_GUARDED_BY(mutex_);
+  size_t idle_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // threads of node_threads_ that are not in the kernel
+  // The thread that ended last. It joins the one before it.
+  std::thread ended_thread_ NFSRDMA_GUARDED_BY(mutex_);
+  std::thread name_thread_ NFSRDMA_GUARDED_BY(mutex_);
+  size_t running_ NFSRDMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nfsrdma::fuse

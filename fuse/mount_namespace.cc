@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
-#include <mutex>
 #include <thread>
 
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/proc.h"
 
 namespace nfsrdma::fuse {
@@ -23,7 +22,7 @@ class MountNamespace::Thread {
   }
   ~Thread() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       end_ = true;
     }
     changed_.notify_all();
@@ -36,11 +35,11 @@ class MountNamespace::Thread {
   pid_t tid() const { return tid_; }
 
   void run(const std::function<void()>& work) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return work_ == nullptr; });
+    MutexLock lock(mutex_);
+    while (work_ != nullptr) changed_.wait(lock);
     work_ = &work;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return work_ != &work; });
+    while (work_ == &work) changed_.wait(lock);
   }
 
  private:
@@ -51,9 +50,9 @@ class MountNamespace::Thread {
     tid_ = gettid();
     // setns(2): "a process can't join a new mount namespace if it is sharing filesystem-related attributes".
     if (unshare(CLONE_FS) != 0 || setns(ns, CLONE_NEWNS) != 0) error_ = errno;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return end_ || work_ != nullptr; });
+      while (!end_ && work_ == nullptr) changed_.wait(lock);
       if (end_) return;
       const std::function<void()>& work = *work_;
       lock.unlock();
@@ -64,10 +63,11 @@ class MountNamespace::Thread {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  const std::function<void()>* work_ = nullptr;
-  bool end_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  const std::function<void()>* work_ NFSRDMA_GUARDED_BY(mutex_) = nullptr;
+  bool end_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  // Fixed when the first run() has returned.
   int error_ = 0;
   pid_t tid_ = 0;
   std::thread thread_;  // last: it uses the members above

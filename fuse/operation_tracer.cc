@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::fuse {
 
 bool OperationTracer::Watch::wants(const TracedOperation& done) const {
@@ -12,7 +14,7 @@ bool OperationTracer::Watch::wants(const TracedOperation& done) const {
 }
 
 void OperationTracer::Watch::add(const TracedOperation& done) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (kept_.size() == kMostKept) {
     kept_.pop_front();
     ++lost_;
@@ -21,7 +23,7 @@ void OperationTracer::Watch::add(const TracedOperation& done) {
 }
 
 std::vector<TracedOperation> OperationTracer::Watch::take(size_t most) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto end = kept_.begin() + static_cast<std::ptrdiff_t>(std::min(most, kept_.size()));
   std::vector<TracedOperation> taken(std::make_move_iterator(kept_.begin()), std::make_move_iterator(end));
   kept_.erase(kept_.begin(), end);
@@ -29,20 +31,20 @@ std::vector<TracedOperation> OperationTracer::Watch::take(size_t most) {
 }
 
 uint64_t OperationTracer::Watch::take_lost() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(lost_, 0);
 }
 
 std::shared_ptr<OperationTracer::Watch> OperationTracer::watch(Filter filter) {
   auto watch = std::make_shared<Watch>(filter);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   watches_.push_back(watch);
   on_.store(true, std::memory_order_relaxed);
   return watch;
 }
 
 void OperationTracer::answered(const TracedOperation& done) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(watches_, [&](const std::weak_ptr<Watch>& weak) {
     const auto watch = weak.lock();
     if (watch && watch->wants(done)) watch->add(done);

@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "client/api/node.h"
 #include "fuse/statistics.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -60,9 +60,9 @@ class OperationTracer {
     void add(const TracedOperation& done);
 
     const Filter filter_;
-    std::mutex mutex_;
-    std::deque<TracedOperation> kept_;
-    uint64_t lost_ = 0;
+    Mutex mutex_;
+    std::deque<TracedOperation> kept_ NFSRDMA_GUARDED_BY(mutex_);
+    uint64_t lost_ NFSRDMA_GUARDED_BY(mutex_) = 0;
   };
 
   // Watches until the last reference to the Watch is gone.
@@ -72,8 +72,8 @@ class OperationTracer {
 
  private:
   std::atomic<bool> on_{false};
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<Watch>> watches_;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<Watch>> watches_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::fuse

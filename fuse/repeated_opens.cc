@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::fuse {
 
 using namespace client;
@@ -31,7 +33,7 @@ void RepeatedOpens::put(Expected expected) {
   Expected before;
   uint64_t number = 0;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     expected.since = Clock::now();
     expected.number = number = ++numbers_;
     before = std::exchange(expected_[thread], std::move(expected));
@@ -47,7 +49,7 @@ std::optional<TimePoint> RepeatedOpens::take(const Opening& opening, const NodeR
   Expected taken;
   bool repeated = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const Expected* same = find(opening.thread, *opening.credential);
     repeated = same != nullptr && same->opening.flags == opening.flags;
     // Every open of this thread ends its walk, whatever it opens.
@@ -75,7 +77,7 @@ Task<Result<Entry>> RepeatedOpens::lookup(RequestContext ctx, Caller caller, Nod
     if (!entry || !entry->node || !S_ISREG(entry->attributes.mode)) break;
     Opening opening{caller.tid, ctx.credential, 0};
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       const Expected* expected = find(caller.tid, *ctx.credential);
       if (expected == nullptr || (expected->reply.file && expected->node == entry->node)) break;
       opening.flags = expected->opening.flags;
@@ -114,7 +116,7 @@ Task<> RepeatedOpens::give_up(pid_t thread, uint64_t number) {
   co_await Loop::current()->sleep(kPatience);
   Expected late;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     const auto at = expected_.find(thread);
     if (at == expected_.end() || at->second.number != number) co_return;
     late = std::move(at->second);
@@ -127,7 +129,7 @@ Task<> RepeatedOpens::give_up(pid_t thread, uint64_t number) {
 void RepeatedOpens::release_all() {
   std::unordered_map<pid_t, Expected> all;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     all.swap(expected_);
     count_ = 0;
   }

@@ -20,7 +20,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -28,6 +27,7 @@
 
 #include "client/api/filesystem.h"
 #include "fuse/credentials.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -70,17 +70,17 @@ class RepeatedOpens {
     uint64_t number = 0;
   };
 
-  // The entry of this thread and user, or null. mutex_ is held.
-  Expected* find(pid_t thread, const rpc::Credential& user);
+  // The entry of this thread and user, or null.
+  Expected* find(pid_t thread, const rpc::Credential& user) NFSRDMA_REQUIRES(mutex_);
   void put(Expected expected);
   void release(Expected expected);
   Task<> release_later(Expected expected);
   Task<> give_up(pid_t thread, uint64_t number);
 
   client::Filesystem& filesystem_;
-  std::mutex mutex_;  // guards expected_ and numbers_
-  std::unordered_map<pid_t, Expected> expected_;
-  uint64_t numbers_ = 0;
+  Mutex mutex_;
+  std::unordered_map<pid_t, Expected> expected_ NFSRDMA_GUARDED_BY(mutex_);
+  uint64_t numbers_ NFSRDMA_GUARDED_BY(mutex_) = 0;
   std::atomic<size_t> count_{0};  // of expected_
 };
 

@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/task.h"
 #include "xdr/support/result.h"
 
@@ -36,7 +36,7 @@ class RootQuestion {
 
   // The latest answer.
   std::optional<Value> known() const {
-    std::lock_guard lock(state_->mutex);
+    MutexLock lock(state_->mutex);
     return state_->known;
   }
 
@@ -68,16 +68,16 @@ class RootQuestion {
  private:
   struct State {
     bool is_silent() {
-      std::lock_guard lock(mutex);
+      MutexLock lock(mutex);
       return silent;
     }
     void set_silent(bool is) {
-      std::lock_guard lock(mutex);
+      MutexLock lock(mutex);
       silent = is;
     }
-    std::mutex mutex;
-    std::optional<Value> known;
-    bool silent = false;  // a question is in progress, and the server sends nothing
+    Mutex mutex;
+    std::optional<Value> known NFSRDMA_GUARDED_BY(mutex);
+    bool silent NFSRDMA_GUARDED_BY(mutex) = false;  // a question is in progress, and the server sends nothing
   };
 
   struct Asked {
@@ -92,7 +92,7 @@ class RootQuestion {
                           std::shared_ptr<State> state, Unwanted unwanted) {
     Result<Value> result = co_await std::move(asking);
     {
-      std::lock_guard lock(state->mutex);
+      MutexLock lock(state->mutex);
       state->silent = false;
       // An answer that must be given back (a directory) is not kept.
       if (result && !unwanted) state->known = *result;

@@ -9,10 +9,8 @@
 
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdarg>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include "fuse/adaptor.h"
@@ -20,6 +18,7 @@
 #include "fuse/kernel_mount.h"
 #include "fuse/request_timeout.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -112,8 +111,8 @@ class FuseMount::Impl {
   std::atomic<size_t> readers_{0};     // loops whose reader still reads
   std::atomic<size_t> unfinished_{0};  // loops that have not run finish_loop()
   std::atomic<bool> ended_{false};
-  std::mutex threads_mutex_;
-  std::vector<std::thread> threads_;  // started by unmount()
+  Mutex threads_mutex_;
+  std::vector<std::thread> threads_ NFSRDMA_GUARDED_BY(threads_mutex_);  // started by unmount()
 };
 
 Result<> FuseMount::Impl::mount_session() {
@@ -226,7 +225,7 @@ void FuseMount::Impl::detach() {
 }
 
 void FuseMount::Impl::unmount(bool lazy, std::function<void(Result<>)> done) {
-  std::lock_guard lock(threads_mutex_);
+  MutexLock lock(threads_mutex_);
   const auto mount = gone_.load(std::memory_order_acquire) ? std::nullopt : mount_;
   threads_.emplace_back([where = adaptor_.options.where, mount, lazy, done = std::move(done)] {
     done(mount ? unmount_kernel(*where, *mount, lazy) : Result<>{});
@@ -309,7 +308,7 @@ FuseMount::Impl::~Impl() {
   }
   // Join only now: the inspector may have waited for requests that end only with the connection.
   adaptor_.inspector.join();
-  std::lock_guard lock(threads_mutex_);
+  MutexLock lock(threads_mutex_);
   for (std::thread& t : threads_) t.join();
 }
 

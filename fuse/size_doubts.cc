@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/size_doubts.h"
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::fuse {
 
 void SizeDoubts::begin(const client::Node& node, TimePoint now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (since_.size() >= kMost) since_.clear();
   since_[&node] = now;
   count_ = since_.size();
@@ -12,7 +14,7 @@ void SizeDoubts::begin(const client::Node& node, TimePoint now) {
 
 void SizeDoubts::end(const client::Node& node, TimePoint then) {
   if (count_ == 0) return;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = since_.find(&node);
   if (at == since_.end() || at->second > then) return;
   since_.erase(at);
@@ -21,7 +23,7 @@ void SizeDoubts::end(const client::Node& node, TimePoint then) {
 
 bool SizeDoubts::about(const client::Node& node) {
   if (count_ == 0) return false;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return since_.contains(&node);
 }
 

@@ -8,11 +8,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 
 #include "client/api/node.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse {
 
@@ -32,8 +32,8 @@ class SizeDoubts {
   bool about(const client::Node& node);
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<const client::Node*, TimePoint> since_;
+  Mutex mutex_;
+  std::unordered_map<const client::Node*, TimePoint> since_ NFSRDMA_GUARDED_BY(mutex_);
   std::atomic<size_t> count_{0};  // of since_
 };
 

@@ -11,13 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "transport/runtime/fd.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::cli::bench {
 namespace {
@@ -104,7 +104,7 @@ class Runner {
       latencies.push_back(after - before);
       before = after;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     latencies_.insert(latencies_.end(), latencies.begin(), latencies.end());
   }
 
@@ -153,7 +153,7 @@ class Runner {
 
   // Only the first failure is reported.
   bool fail(const std::string& what, int error) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!failed_) failure_ = {error, what + ": " + std::strerror(error)};
     failed_ = true;
     return false;
@@ -168,9 +168,9 @@ class Runner {
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> bytes_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  LoadFailure failure_;                     // under mutex_
-  std::vector<Clock::duration> latencies_;  // under mutex_
+  Mutex mutex_;
+  LoadFailure failure_;                     // under mutex_ while threads run
+  std::vector<Clock::duration> latencies_;  // under mutex_ while threads run
 };
 
 }  // namespace

@@ -4,10 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::cli::top {
 namespace {
@@ -20,12 +21,12 @@ struct MountWatcher::Watched {
   Watched(MountEntry of, MountView first) : entry(std::move(of)), view(std::move(first)) {}
   const MountEntry entry;
 
-  mutable std::mutex mutex;  // protects all members below
-  bool asking = false;
-  Clock::time_point asked_at;
-  std::optional<Snapshot> last;  // as received from the daemon
-  Clock::time_point last_at;
-  MountView view;
+  mutable Mutex mutex;  // protects all members below
+  bool asking NFSRDMA_GUARDED_BY(mutex) = false;
+  Clock::time_point asked_at NFSRDMA_GUARDED_BY(mutex);
+  std::optional<Snapshot> last NFSRDMA_GUARDED_BY(mutex);  // as received from the daemon
+  Clock::time_point last_at NFSRDMA_GUARDED_BY(mutex);
+  MountView view NFSRDMA_GUARDED_BY(mutex);
 };
 
 MountWatcher::MountWatcher(TableReader mounts, Asker ask)
@@ -50,7 +51,7 @@ void MountWatcher::ask_all() {
   }
   watched_ = std::move(now);
   for (const auto& w : watched_) {
-    const std::lock_guard lock(w->mutex);
+    const MutexLock lock(w->mutex);
     if (std::exchange(w->asking, true)) continue;
     w->asked_at = Clock::now();
     std::thread([w, ask_it = ask_, processes = processes_] { ask(w, ask_it, processes); }).detach();
@@ -65,7 +66,7 @@ void MountWatcher::ask(const std::shared_ptr<Watched>& w, const Asker& ask, bool
   view.mount_point = w->entry.mount_point;
   if (!snapshot) {
     view.problem = snapshot.error().text;
-    const std::lock_guard lock(w->mutex);
+    const MutexLock lock(w->mutex);
     w->last.reset();
     w->view = std::move(view);
     w->asking = false;
@@ -73,7 +74,7 @@ void MountWatcher::ask(const std::shared_ptr<Watched>& w, const Asker& ask, bool
   }
   std::optional<Snapshot> before;
   {
-    const std::lock_guard lock(w->mutex);
+    const MutexLock lock(w->mutex);
     before = w->last;
     view.seconds = std::chrono::duration<double>(now - w->last_at).count();
   }
@@ -83,7 +84,7 @@ void MountWatcher::ask(const std::shared_ptr<Watched>& w, const Asker& ask, bool
   if (view.since_mount) view.seconds = std::max<double>(1, static_cast<double>(snapshot->client.age_seconds));
   // Reading /proc may block until a thread ends. No other thread waits for this one.
   if (processes) view.processes = loads_by_process(view.shown);
-  const std::lock_guard lock(w->mutex);
+  const MutexLock lock(w->mutex);
   w->last = *std::move(snapshot);
   w->last_at = now;
   w->view = std::move(view);
@@ -93,7 +94,7 @@ void MountWatcher::ask(const std::shared_ptr<Watched>& w, const Asker& ask, bool
 bool MountWatcher::pending() const {
   const Clock::time_point now = Clock::now();
   return std::any_of(watched_.begin(), watched_.end(), [&](const auto& w) {
-    const std::lock_guard lock(w->mutex);
+    const MutexLock lock(w->mutex);
     return w->asking && now - w->asked_at < kPatience;
   });
 }
@@ -104,7 +105,7 @@ void MountWatcher::wait(std::chrono::milliseconds time) const {
 }
 
 MountView MountWatcher::view_of(const Watched& w) {
-  const std::lock_guard lock(w.mutex);
+  const MutexLock lock(w.mutex);
   MountView view = w.view;
   const auto silent = Clock::now() - w.asked_at;
   if (w.asking && silent >= kPatience) {

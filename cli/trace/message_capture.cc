@@ -3,11 +3,13 @@
 
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::cli {
 
 void MessageCapture::stop() {
   turn(false);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   kept_.clear();
   kept_bytes_ = 0;
   lost_ = 0;
@@ -15,7 +17,7 @@ void MessageCapture::stop() {
 
 void MessageCapture::message(const rpc::TappedMessage& about, ByteVector message) {
   const auto since = std::chrono::duration_cast<std::chrono::microseconds>(about.at.time_since_epoch());
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!on()) return;  // stop() was called meanwhile
   if (kept_bytes_ + message.size() > kMostBytes) {
     ++lost_;
@@ -28,7 +30,7 @@ void MessageCapture::message(const rpc::TappedMessage& about, ByteVector message
 
 std::vector<CapturedMessage> MessageCapture::take(size_t most_bytes) {
   std::vector<CapturedMessage> taken;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (size_t bytes = 0;
        !kept_.empty() && (taken.empty() || bytes + kept_.front().bytes.size() <= most_bytes);) {
     const size_t size = kept_.front().bytes.size();
@@ -41,7 +43,7 @@ std::vector<CapturedMessage> MessageCapture::take(size_t most_bytes) {
 }
 
 uint64_t MessageCapture::take_lost() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(lost_, 0);
 }
 

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "transport/rpc/message_tap.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::cli {
 
@@ -37,10 +37,10 @@ class MessageCapture final : public rpc::MessageTap {
   uint64_t take_lost();
 
  private:
-  std::mutex mutex_;
-  std::deque<CapturedMessage> kept_;
-  size_t kept_bytes_ = 0;
-  uint64_t lost_ = 0;
+  Mutex mutex_;
+  std::deque<CapturedMessage> kept_ NFSRDMA_GUARDED_BY(mutex_);
+  size_t kept_bytes_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  uint64_t lost_ NFSRDMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nfsrdma::cli

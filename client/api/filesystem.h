@@ -22,7 +22,6 @@
 #include <ctime>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +32,7 @@
 #include "transport/memory/buffer.h"
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/task.h"
 #include "xdr/support/result.h"
 
@@ -50,8 +50,8 @@ class Cancellation {
 
  private:
   std::atomic<bool> cancelled_{false};
-  std::mutex mutex_;
-  std::function<void()> callback_;
+  Mutex mutex_;
+  std::function<void()> callback_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 // The user and the circumstances of a request.

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -28,7 +30,7 @@ constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags o
 
 Task<Result<uint32_t>> AccessService::access_bits(RequestContext ctx, NodeRef node, uint32_t wanted) {
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (const auto known = known_access(ctx, cached_node(node))) co_return *known& wanted;
   }
   co_return co_await protocol_.ask_access(ctx, node, wanted);
@@ -46,7 +48,7 @@ uint32_t AccessService::note_access(const RequestContext& ctx, CachedNode& n, ui
   uint32_t allowed = (access & supported) | (kEveryAccess & ~supported);
   if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   n.access.note(ctx.credential, allowed,
                 {change, Clock::now() + attributes_.limits(S_ISDIR(n.attributes.get().mode)).min});
   return allowed;
@@ -71,7 +73,7 @@ Task<Result<>> AccessService::check_search(RequestContext ctx, NodeRef directory
   bool worth_asking = false;
   {
     CachedNode& d = cached_node(directory);
-    std::lock_guard lock(d.mutex);
+    MutexLock lock(d.mutex);
     if (names_are_free(d)) co_return Result<>{};
     worth_asking =
         acl_is_wanted(d) && !d.use.acl_asked && ++d.use.uncacheable_lookups % kNamesWorthAsking == 0;
@@ -85,7 +87,7 @@ Task<> AccessService::ask_for_acl(rpc::CredentialPtr credential, NodeRef directo
   RequestContext ctx;
   ctx.credential = std::move(credential);
   co_await protocol_.ask_who_searches(std::move(ctx), directory);
-  std::lock_guard lock(cached_node(directory).mutex);
+  MutexLock lock(cached_node(directory).mutex);
   cached_node(directory).use.acl_asked = false;
 }
 
@@ -99,7 +101,7 @@ void AccessService::note_everybody(const NodeRef& directory, bool search, uint64
   CachedNode& d = cached_node(directory);
   bool lent = false;  // an earlier ACL let everybody search, so the kernel may have names
   {
-    std::lock_guard lock(d.mutex);
+    MutexLock lock(d.mutex);
     lent = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
   }
   if (search || !lent) return;

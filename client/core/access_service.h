@@ -8,6 +8,7 @@
 
 #include "client/core/attribute_service.h"
 #include "client/core/mount_parts.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -29,14 +30,15 @@ class AccessService {
   // EACCES unless the caller has every bit of `wanted`. `op`: the operation to name in the error.
   Task<Result<>> require_access(RequestContext ctx, NodeRef node, uint32_t wanted, const char* op);
   // all_may_search(), and no ACL forbids it to anybody. Then the kernel may cache the directory's names: it
-  // does not check permissions before it follows a cached name. Node mutex held.
-  bool names_are_free(const CachedNode& directory) const;
+  // does not check permissions before it follows a cached name.
+  bool names_are_free(const CachedNode& directory) const NFSRDMA_REQUIRES(directory.mutex);
   // The ACL arrived. `search`: it lets everybody search. `change`: the change attribute that came with it.
   void note_everybody(const NodeRef& directory, bool search, uint64_t change);
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
-  // The allowed bits, if a cached answer is valid. Node mutex held.
-  std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n) const;
+  // The allowed bits, if a cached answer is valid.
+  std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n) const
+      NFSRDMA_REQUIRES(n.mutex);
   // Records an ACCESS answer and the change attribute that came with it. Returns the allowed bits.
   uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
                        uint64_t change);
@@ -44,8 +46,8 @@ class AccessService {
   static bool suffices(uint32_t allowed, int flags);
 
  private:
-  // names_are_free() depends on the ACL, and the ACL is not known. Node mutex held.
-  bool acl_is_wanted(const CachedNode& directory) const;
+  // names_are_free() depends on the ACL, and the ACL is not known.
+  bool acl_is_wanted(const CachedNode& directory) const NFSRDMA_REQUIRES(directory.mutex);
   Task<> ask_for_acl(rpc::CredentialPtr credential, NodeRef directory);
 
   const ClientOptions& options_;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -82,7 +84,7 @@ Task<bool> AttributeService::book(NodeRef node, Attributes attributes, uint64_t 
   Decision decision;
   bool good = false;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     const CachedFileRef file = n.cached_file();
     const KnownContents known = known_contents(n, file.get());
     const ArrivedAttributes arrived = arrived_attributes(n, attributes, cause, before);
@@ -116,7 +118,7 @@ Entry AttributeService::cached_entry(const NodeRef& node, Duration ttl) const {
 
 AttributesReply AttributeService::attributes_reply(const NodeRef& node) const {
   CachedNode& n = cached_node(node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   Attributes attributes = n.attributes.get();
   // The server may not know the size yet, because our data is not written; or it lost the data in a restart.
   const CachedFileRef file = n.cached_file();
@@ -141,7 +143,7 @@ bool AttributeService::size_is_news(const CachedNode& n) const {
 }
 
 Attributes AttributeService::known_attributes(const NodeRef& node) {
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   return cached_node(node).attributes.get();
 }
 
@@ -157,7 +159,7 @@ Error AttributeService::gone(const NodeRef& node, Error error) {
 }
 
 bool AttributeService::fresh(const CachedNode& n) const {
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   return n.attributes.fresh(Clock::now(), protocol_.promises_hold());
 }
 
@@ -167,7 +169,7 @@ void AttributeService::doubt_ages() {
   table_.each([this](const NodeRef& node) {
     CachedNode& n = cached_node(node);
     {
-      std::lock_guard lock(n.mutex);
+      MutexLock lock(n.mutex);
       if (vouched_for(n)) return;
       n.access = {};
       if (n.names_known.uncertain) n.names_known.others_changed();
@@ -181,9 +183,9 @@ void AttributeService::doubt_ages() {
 }
 
 bool AttributeService::doubtful(const NodeRef& node) {
-  std::lock_guard lock(cached_node(node).mutex);
-  const AttributeCache& known = cached_node(node).attributes;
-  return known.doubtful() && S_ISREG(known.get().mode);
+  const CachedNode& n = cached_node(node);
+  MutexLock lock(n.mutex);
+  return n.attributes.doubtful() && S_ISREG(n.attributes.get().mode);
 }
 
 // The kernel must not get a size that is too small: it truncates its pages at once, whatever the timeout, and
@@ -214,7 +216,7 @@ bool AttributeService::all_may_search(const Attributes& directory) const {
 
 void AttributeService::expire(const NodeRef& node) {
   if (!node) return;
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   cached_node(node).attributes.expire(table_.next_start());
 }
 

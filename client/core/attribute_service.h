@@ -10,6 +10,7 @@
 #include "client/core/mount_parts.h"
 #include "client/core/names/listed_entry.h"
 #include "client/core/names/name_cache.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -27,11 +28,15 @@ class AttributeService {
   // The machine was suspended. Clock and the kernel's timeouts stood still meanwhile, so everything that is
   // valid only because of a timeout expires. Any thread.
   void doubt_ages();
-  // The file is under a promise, and promises hold. Node mutex held.
-  bool promised(const CachedNode& n) const { return n.attributes.promised() && protocol_.promises_hold(); }
+  // The file is under a promise, and promises hold.
+  bool promised(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex) {
+    return n.attributes.promised() && protocol_.promises_hold();
+  }
   // True: a promise guarantees that the cached attributes are the server's current ones. (Attributes that are
-  // only fresh by the clock may be old.) Node mutex held.
-  bool vouched_for(const CachedNode& n) const { return n.attributes.covered() && protocol_.promises_hold(); }
+  // only fresh by the clock may be old.)
+  bool vouched_for(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex) {
+    return n.attributes.covered() && protocol_.promises_hold();
+  }
   // Records `attributes` of `node`. Returns whether the kernel's pages are still valid (kOpened). `before`:
   // the change attribute before our operation (kOwn), from the same COMPOUND; absent: nobody else can have
   // changed the file, or the server did not return it. `then`: when the request began, for a reply that was
@@ -41,14 +46,14 @@ class AttributeService {
   // Records the attributes of a file from a READDIR.
   Task<> book_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
   // True: all our operations are answered, and another client's change was between them. Then the caller
-  // spawns KernelView::drop_counted(). Node mutex held.
-  static bool others_changed_too(CachedFile& file);
+  // spawns KernelView::drop_counted().
+  static bool others_changed_too(CachedFile& file) NFSRDMA_REQUIRES(file.cached.mutex);
   Entry cached_entry(const NodeRef& node, Duration entry_ttl) const;
   // The attributes for a reply to the kernel. Records that the kernel knows them.
   AttributesReply attributes_reply(const NodeRef& node) const;
   static Attributes known_attributes(const NodeRef& node);
-  // OpenReply::size_is_news. Node mutex held.
-  bool size_is_news(const CachedNode& n) const;
+  // OpenReply::size_is_news.
+  bool size_is_news(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex);
   // After ESTALE, forgets the names that led to the file, so that they are looked up again: the kernel
   // repeats the path walk when it gets ESTALE. Returns `error`.
   Error gone(const NodeRef& node, Error error);
@@ -66,15 +71,16 @@ class AttributeService {
   void expire(const NodeRef& node);
 
  private:
-  // book() in three steps, see attribute_decision.h. The Node's mutex is held; `file` is null unless the file
-  // is open. `cached_change`: the change attribute that was cached before.
-  KnownContents known_contents(const CachedNode& n, const CachedFile* file) const;
+  // book() in three steps, see attribute_decision.h. `file` is null unless the file is open. `cached_change`:
+  // the change attribute that was cached before.
+  KnownContents known_contents(const CachedNode& n, const CachedFile* file) const NFSRDMA_REQUIRES(n.mutex);
   ArrivedAttributes arrived_attributes(const CachedNode& n, const Attributes& attributes, Cause cause,
-                                       std::optional<uint64_t> before) const;
-  void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then);
+                                       std::optional<uint64_t> before) const NFSRDMA_REQUIRES(n.mutex);
+  void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then)
+      NFSRDMA_REQUIRES(n.mutex);
   // Another client changed the file; `file` is null unless it is open. The caller runs drop_counted(), as
-  // above. Node mutex held.
-  static void note_drop(CachedNode& n, CachedFile* file);
+  // above.
+  static void note_drop(CachedNode& n, CachedFile* file) NFSRDMA_REQUIRES(n.mutex);
 
   const ClientOptions& options_;
   const rpc::CredentialPtr& machine_;

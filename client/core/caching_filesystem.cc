@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/suspension.h"
 
 namespace nfsrdma::client {
@@ -213,7 +214,7 @@ Task<Result<AttributesReply>> CachingFilesystem::getattr(RequestContext ctx, Nod
   }
   bool pages_are_old = false;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     pages_are_old = cached_node(node).kernel.dropping();
   }
   // read(2) after fstat(2) must not return data older than the attributes that fstat(2) returned.

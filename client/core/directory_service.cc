@@ -14,6 +14,7 @@
 #include "client/core/names/listing.h"
 #include "client/core/names/name_in_log.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::client {
@@ -43,7 +44,7 @@ bool place_is_gone(const Error& e) {
 }  // namespace
 
 void DirectoryService::cookies_go_in_a_circle(const NodeRef& node) const {
-  std::unique_lock lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   const uint64_t ino = cached_node(node).attributes.get().ino;
   lock.unlock();
   log::warn(
@@ -57,7 +58,7 @@ Task<Result<OpenDirectoryReply>> DirectoryService::opendir(RequestContext ctx, N
   const auto listing = std::make_shared<Listing>(node);
   bool asks = options_.close_to_open, lists = false;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     // Close-to-open also applies to directories: show the current state, not a state up to acdirmax old.
     asks = asks || !access_.known_access(ctx, n);
     // A directory is usually opened to be listed, so its listing is fetched with the opening. If the last
@@ -83,7 +84,7 @@ Task<Result<OpenDirectoryReply>> DirectoryService::opendir(RequestContext ctx, N
   OpenDirectoryReply reply;
   reply.directory = listing;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     reply.keep_cache = n.kernel.has_listing_of(n.attributes.get().change);
     if (!reply.keep_cache) n.kernel.drop_listing();
     // If the kernel does not keep its listing, it gets the attributes with the listing. Then its later
@@ -91,7 +92,7 @@ Task<Result<OpenDirectoryReply>> DirectoryService::opendir(RequestContext ctx, N
     if (listing->filled) n.use.entries_unasked = reply.keep_cache;
   }
   {
-    std::lock_guard lock(listings_mutex_);
+    MutexLock lock(listings_mutex_);
     listings_.push_back(listing);
   }
   listing->ahead = listing->filled && !reply.keep_cache;
@@ -200,7 +201,7 @@ Task<std::optional<DirectoryEntry>> DirectoryService::directory_entry(Listing& l
 // of the directory, the cached listing mixes both.
 void DirectoryService::note_listing_begun(const Listing& listing) {
   CachedNode& n = cached_node(listing.node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   n.kernel.listing_begins(listing.change);
 }
 
@@ -208,12 +209,12 @@ void DirectoryService::take_back_old_listings() {
   std::vector<NodeRef> old;
   {
     const TimePoint now = Clock::now();
-    std::lock_guard lock(listings_mutex_);
+    MutexLock lock(listings_mutex_);
     std::erase_if(listings_, [&](const std::weak_ptr<Listing>& open) {
       const std::shared_ptr<Listing> listing = open.lock();
       if (!listing) return true;
       CachedNode& n = cached_node(listing->node);
-      std::lock_guard node_lock(n.mutex);
+      MutexLock node_lock(n.mutex);
       if (!n.kernel.has_listing() || n.attributes.fresh(now, protocol_.promises_hold())) return false;
       n.kernel.drop_listing();
       old.push_back(listing->node);
@@ -245,7 +246,7 @@ Task<Result<DirectoryPage>> DirectoryService::readdir(RequestContext ctx, OpenDi
   if (offset < Listing::kAfterDot) {
     // rewinddir(3): the directory's current state. The listing that came with the opening is used if it is
     // unchanged.
-    std::lock_guard lock(cached_node(listing.node).mutex);
+    MutexLock lock(cached_node(listing.node).mutex);
     cached_node(listing.node).use.listing_unread = false;
     listing.start(listing.ahead && cached_node(listing.node).attributes.get().change == listing.change);
   } else {
@@ -277,8 +278,8 @@ Task<Result<DirectoryPage>> DirectoryService::readdir(RequestContext ctx, OpenDi
     }
     if (room && *index == listing.entries.size() && listing.eof) {
       // An empty page tells the kernel that its listing is complete.
-      std::lock_guard lock(cached_node(listing.node).mutex);
       CachedNode& n = cached_node(listing.node);
+      MutexLock lock(n.mutex);
       if (page.entries.empty()) n.kernel.listing_ends(listing.change);
       break;
     }
@@ -289,7 +290,7 @@ Task<Result<DirectoryPage>> DirectoryService::readdir(RequestContext ctx, OpenDi
 Task<> DirectoryService::releasedir(OpenDirectoryRef directory) {
   const auto& listing = static_cast<const Listing&>(*directory);
   if (!listing.ahead) co_return;
-  std::lock_guard lock(cached_node(listing.node).mutex);
+  MutexLock lock(cached_node(listing.node).mutex);
   cached_node(listing.node).use.listing_unread = true;
 }
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "client/core/name_service.h"
 #include "client/core/names/listing.h"
 #include "client/core/sweeper.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -59,8 +59,9 @@ class DirectoryService {
   AccessService& access_;
   NameService& names_;
   Sweeper& sweeper_;
-  std::mutex listings_mutex_;                     // guards listings_
-  std::vector<std::weak_ptr<Listing>> listings_;  // open directories; closed ones stay for half a second
+  Mutex listings_mutex_;
+  // Open directories; closed ones stay for half a second.
+  std::vector<std::weak_ptr<Listing>> listings_ NFSRDMA_GUARDED_BY(listings_mutex_);
 };
 
 }  // namespace nfsrdma::client

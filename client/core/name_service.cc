@@ -11,11 +11,13 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 
 uint64_t NameService::names_epoch(const NodeRef& directory, uint64_t change) {
   const CachedNode& d = cached_node(directory);
-  std::lock_guard lock(d.mutex);
+  MutexLock lock(d.mutex);
   return d.contents.are_of(change) ? d.names_known.epoch : 0;
 }
 
@@ -29,7 +31,7 @@ DirectoryKnowledge NameService::directory_knowledge(const CachedNode& d, uint64_
 Duration NameService::entry_ttl(const NodeRef& directory, const NameBelief& belief) const {
   const CachedNode& d = cached_node(directory);
   const TimePoint now = Clock::now();
-  std::lock_guard lock(d.mutex);
+  MutexLock lock(d.mutex);
   return name_ttl(directory_knowledge(d, belief.epoch, now), belief, now, options_.acdirmax,
                   options_.lookupcache, access_.names_are_free(d));
 }
@@ -38,7 +40,7 @@ Task<NameBelief> NameService::book_own_change(NodeRef directory, uint64_t before
                                               std::optional<Attributes> attributes, uint64_t order) {
   CachedNode& d = cached_node(directory);
   {
-    std::lock_guard lock(d.mutex);
+    MutexLock lock(d.mutex);
     const bool alone = follow_own_change(d.contents, d.names_known, before, after, atomic);
     // Adding or removing a name leaves the permissions of the directory as they were.
     const Attributes& known = d.attributes.get();
@@ -54,14 +56,14 @@ Task<NameBelief> NameService::book_own_change(NodeRef directory, uint64_t before
 bool NameService::name_is_promised(const NameCache::Found& found) const {
   if (!protocol_.promises_hold()) return false;
   const CachedNode& child = cached_node(found.child);
-  std::lock_guard lock(child.mutex);
+  MutexLock lock(child.mutex);
   return child.name_holds(found.belief);
 }
 
 bool NameService::believed(const NodeRef& directory, const NameBelief& belief) const {
   const CachedNode& d = cached_node(directory);
   const TimePoint now = Clock::now();
-  std::lock_guard lock(d.mutex);
+  MutexLock lock(d.mutex);
   return believes(directory_knowledge(d, belief.epoch, now), belief, now, options_.acdirmax);
 }
 
@@ -99,7 +101,7 @@ void NameService::expire_moved(const Moving& m) {
   if (!m.replaced) return;
   {
     // A replaced directory keeps its cached attributes: the server cannot return them any more.
-    std::lock_guard lock(cached_node(m.replaced).mutex);
+    MutexLock lock(cached_node(m.replaced).mutex);
     if (S_ISDIR(cached_node(m.replaced).attributes.get().mode)) return;
   }
   attributes_.expire(m.replaced);
@@ -120,7 +122,7 @@ void NameService::names_moved(const Moving& m, const NodeRef& from_directory, co
   bool sure = m.belief.epoch != 0 && m.belief.epoch == from_belief.epoch;
   if (!sure) {
     const CachedNode& n = cached_node(m.moved);
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     sure = n.name_holds(m.belief);
   }
   NameBelief belief = to_belief;
@@ -137,7 +139,7 @@ NodeRef NameService::directory_under(const NodeRef& directory, const std::string
 
 void NameService::note_removed(const NodeRef& directory) {
   if (!directory) return;
-  std::lock_guard lock(cached_node(directory).mutex);
+  MutexLock lock(cached_node(directory).mutex);
   cached_node(directory).attributes.removed();
 }
 

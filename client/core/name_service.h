@@ -12,6 +12,7 @@
 #include "client/core/attribute_service.h"
 #include "client/core/mount_parts.h"
 #include "client/core/names/name_decision.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -92,8 +93,9 @@ class NameService {
   static void note_removed(const NodeRef& directory);
 
  private:
-  // See name_decision.h. The Node's mutex is held.
-  DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const;
+  // See name_decision.h.
+  DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const
+      NFSRDMA_REQUIRES(d.mutex);
 
   const ClientOptions& options_;
   CachedNodeTable& table_;

@@ -23,6 +23,7 @@
 #include "client/core/attribute_service.h"
 #include "client/core/read/keep_decision.h"
 #include "client/core/read/read_ahead.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -66,7 +67,7 @@ void ReadAheadService::read_ahead(const OpenFileRef& open, const IoAccount& acco
   for (;;) {
     std::optional<unsigned> loop;
     {
-      std::lock_guard lock(ahead_mutex_);
+      MutexLock lock(ahead_mutex_);
       if (!handle.ahead_over) loop = loop_for_ahead();
     }
     if (!loop) break;
@@ -94,7 +95,7 @@ bool ReadAheadService::send_ahead(const OpenFileRef& open, const IoAccount& acco
   ahead.loop = loop;
   ahead.epoch = protocol_.epoch();
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     // While we write the file, each of our WRITEs changes it under the READ.
     if (!n.contents.known || n.kernel.dropping() || handle.cached->writing()) return false;
     if (handle.outdated_change == n.contents.change) return false;
@@ -109,7 +110,7 @@ bool ReadAheadService::send_ahead(const OpenFileRef& open, const IoAccount& acco
   }
   const uint64_t sent_to = ahead.fill.offset + ahead.fill.room.size();
   {
-    std::unique_lock lock(ahead_mutex_);
+    MutexLock lock(ahead_mutex_);
     if (handle.ahead_over) {
       lock.unlock();
       table_.data().abandon(ahead.fill);
@@ -137,7 +138,7 @@ Task<> ReadAheadService::fetch_ahead(OpenFileRef open, IoAccount account, Ahead 
   const bool more = piece.has_value();
   piece = fail(Error{});
   {
-    std::lock_guard lock(ahead_mutex_);
+    MutexLock lock(ahead_mutex_);
     --ahead_under_way_;
     --ahead_on_[ahead.loop];
     if (--handle.ahead_under_way == 0) ahead_ended_.notify_all();
@@ -149,7 +150,7 @@ void ReadAheadService::finish_ahead(CachedOpen& handle, const Ahead& ahead, cons
   CachedNode& n = cached_node(handle.node);
   DataCache& data = table_.data();
   const size_t bytes = piece ? piece->data.size() : 0;
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   switch (keep({.answered = piece.has_value(),
                 .pages_are_of = n.pages_are_of(ahead.change),
                 .same_change = piece && piece->change == ahead.change,
@@ -171,7 +172,7 @@ size_t ReadAheadService::worth_reading_with_open(const NodeRef& node, int flags)
   const CachedNode& n = cached_node(node);
   uint64_t size = 0;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     const Attributes& a = n.attributes.get();
     const CachedFileRef file = n.cached_file();
     if (!S_ISREG(a.mode) || (file && file->unsaved())) return 0;
@@ -189,7 +190,7 @@ void ReadAheadService::keep_read_with_open(CachedOpen& handle, const ReadPiece& 
                                            uint64_t epoch_before, uint32_t touched_before) {
   CachedNode& n = cached_node(handle.node);
   kept_.note_server_epoch(epoch_before);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   if (!n.pages_are_of(change) || piece.change != change || handle.cached->writing() ||
       protocol_.epoch() != epoch_before || n.data_touched != touched_before)
     return;
@@ -205,7 +206,7 @@ void ReadAheadService::keep_read_with_open(CachedOpen& handle, const ReadPiece& 
 Task<> ReadAheadService::end_read_ahead(OpenFileRef open) {
   CachedOpen& handle = cached_open(open);
   for (;;) {
-    std::unique_lock lock(ahead_mutex_);
+    MutexLock lock(ahead_mutex_);
     handle.ahead_over = true;
     if (handle.ahead_under_way == 0) break;
     co_await ahead_ended_.wait(lock);
@@ -215,7 +216,7 @@ Task<> ReadAheadService::end_read_ahead(OpenFileRef open) {
 
 Task<> ReadAheadService::end_all_read_ahead() {
   for (;;) {
-    std::unique_lock lock(ahead_mutex_);
+    MutexLock lock(ahead_mutex_);
     if (ahead_under_way_ == 0) co_return;
     co_await ahead_ended_.wait(lock);
   }

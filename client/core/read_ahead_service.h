@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "client/core/read/ahead_readers.h"
 #include "client/core/read/read_ahead.h"
 #include "client/core/read/read_pace.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -60,7 +60,7 @@ class ReadAheadService {
 
  private:
   // The loop whose connection may carry one more READ; nothing: there is no room. ahead_mutex_ held.
-  std::optional<unsigned> loop_for_ahead() const;
+  std::optional<unsigned> loop_for_ahead() const NFSRDMA_REQUIRES(ahead_mutex_);
   // Sends a READ for the first part of `range` that is not cached. `range` becomes the rest. False:
   // read-ahead is not possible now.
   bool send_ahead(const OpenFileRef& open, const IoAccount& account, ReadRange& range, unsigned loop);
@@ -79,11 +79,11 @@ class ReadAheadService {
   AheadReaders ahead_readers_;
   // The number of OPENs in a row whose data was fetched and not read; and of OPENs since then without data.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
-  std::mutex ahead_mutex_;  // guards these three
-  unsigned ahead_under_way_ = 0;
-  std::vector<unsigned> ahead_on_;  // the same by loop
-  unsigned ahead_next_ = 0;         // the loop to try first
-  WaitQueue ahead_ended_;
+  Mutex ahead_mutex_;
+  unsigned ahead_under_way_ NFSRDMA_GUARDED_BY(ahead_mutex_) = 0;
+  std::vector<unsigned> ahead_on_ NFSRDMA_GUARDED_BY(ahead_mutex_);  // the same by loop
+  unsigned ahead_next_ NFSRDMA_GUARDED_BY(ahead_mutex_) = 0;         // the loop to try first
+  WaitQueue ahead_ended_ NFSRDMA_GUARDED_BY(ahead_mutex_);
 };
 
 }  // namespace nfsrdma::client

@@ -6,6 +6,8 @@
 #include <deque>
 #include <iterator>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -96,7 +98,7 @@ Task<Result<ReadReply>> Reader::read_range(OpenFileRef open, const IoAccount& ac
 
 TimePoint Reader::oldest_believed(const NodeRef& node) const {
   const CachedNode& n = cached_node(node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   return attributes_.promised(n) ? TimePoint::min() : Clock::now() - options_.acregmax;
 }
 
@@ -155,7 +157,7 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
     co_await write_back_.restore_lost_writes(handle.node, handle.cached);
     uint64_t end_on_its_way = 0;
     {
-      std::lock_guard lock(cached_node(handle.node).mutex);
+      MutexLock lock(cached_node(handle.node).mutex);
       end_on_its_way = handle.cached->writes.unanswered_end();
     }
     Result<ReadReply> reply = fail(Error{});

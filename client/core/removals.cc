@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -55,7 +56,7 @@ Task<Result<>> Removals::rmdir(RequestContext ctx, NodeRef directory, std::strin
 }
 
 HiddenRemovals::Pending Removals::perhaps_last_close(const CachedFile& file) {
-  std::lock_guard lock(file.cached.mutex);
+  MutexLock lock(file.cached.mutex);
   if (file.hidden_name.empty()) return {};
   return {hidden_removals_, file.hidden_directory};
 }
@@ -67,7 +68,7 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
   const NodeRef node = found->child;
   CachedFileRef file;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     file = cached_node(node).cached_file();
     if (!file || !file->opened() || file->preserve_unlinked) co_return false;
     // As the Linux client: `rm -r` finds this name, but the file is still in use.
@@ -80,13 +81,13 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
   auto closing = co_await file->open_mutex.lock();
   closing.unlock();
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (!file->opened()) co_return false;
   }
   // Check whether another name keeps the file alive: with a silly rename the .nfs* name would count as a
   // link. Ask the server, because another client may have removed that name.
   const auto has_another_name = [&node] {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     return cached_node(node).attributes.get().nlink > 1;
   };
   if (has_another_name()) {
@@ -114,7 +115,7 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
   }
   bool still_open = false;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     still_open = file->opened();
     if (still_open) {
       file->hidden_directory = directory;
@@ -180,7 +181,7 @@ Task<> Removals::show_again(RequestContext ctx, NodeRef node, NodeRef directory,
     co_return;  // the RENAME succeeded and its reply was lost: the file stays hidden
   std::string hidden;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     const CachedFileRef file = cached_node(node).cached_file();
     if (!file || file->hidden_name.empty() || file->hidden_directory != directory) co_return;
     hidden = std::exchange(file->hidden_name, {});
@@ -202,7 +203,7 @@ Task<> Removals::remove_if_hidden(NodeRef node, CachedFileRef file) {
   std::string hidden;
   rpc::CredentialPtr hidden_by;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (!file->opened()) {
       if (!file->hidden_name.empty()) {
         hidden_directory = std::move(file->hidden_directory);

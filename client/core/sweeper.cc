@@ -9,6 +9,7 @@
 
 #include "client/core/names/listing.h"
 #include "client/core/names/valid_name.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::client {
@@ -23,7 +24,7 @@ Task<Result<>> Sweeper::revalidate(RequestContext ctx, NodeRef node) {
   CachedNode& n = cached_node(node);
   bool good = false, swept = false;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     good = n.attributes.fresh(Clock::now(), protocol_.promises_hold());
     swept = good && std::exchange(n.swept, false);
   }
@@ -46,7 +47,7 @@ bool Sweeper::sweeps() const {
 bool Sweeper::entries_are_due(const NodeRef& directory) {
   if (!sweeps()) return false;
   {
-    std::lock_guard lock(cached_node(directory).mutex);
+    MutexLock lock(cached_node(directory).mutex);
     if (cached_node(directory).use.entries_unasked) return false;
   }
   const std::vector<NodeRef> some = table_.names().children(*directory.get(), kSample);
@@ -58,7 +59,7 @@ bool Sweeper::entries_are_due(const NodeRef& directory) {
 
 SweepRef Sweeper::note_asked(const NodeRef& directory) {
   {
-    std::lock_guard lock(cached_node(directory).mutex);
+    MutexLock lock(cached_node(directory).mutex);
     cached_node(directory).use.entries_unasked = false;
   }
   return table_.sweeps().asked(*directory.get(), Clock::now(), options_.acregmin);
@@ -75,7 +76,7 @@ Task<> Sweeper::book_known(const Listing& listing) {
     co_await attributes_.book_listed(node, entry, listing.belief);
     table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief);
     if (!was_old) continue;
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     n.swept = true;
   }
 }

@@ -14,6 +14,7 @@
 #include "client/core/attribute_service.h"
 #include "client/core/names/name_in_log.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -56,7 +57,7 @@ void WriteBack::extent_answered(const NodeRef& node, const CachedFileRef& file, 
   FileWrites::Answered answered;
   bool others_changed = false;
   {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     answered = writes->answered(extent, std::move(written), sent_in, Clock::now());
     if (answered.refused) note_refused(*file, *answered.refused, "written");
     others_changed = AttributeService::others_changed_too(*file);
@@ -74,7 +75,7 @@ bool WriteBack::gather(const NodeRef& node, const CachedFileRef& file, const IoA
   for (bool memory = true; memory;) {
     FileWrites::Joined join;
     {
-      LockedWrites writes = locked_writes(file);
+      LockedWrites writes(*file, room_.written());
       join = writes->join(arrived, std::move(larger));
       if (join.result == FileWrites::Joined::Result::kJoined)
         kept_.note_written(*file, offset, arrived.end());
@@ -87,7 +88,7 @@ bool WriteBack::gather(const NodeRef& node, const CachedFileRef& file, const IoA
   }
   FileWrites::Held hold;
   {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     hold = writes->hold(arrived, Clock::now());
     if (hold.held) kept_.note_written(*file, offset, arrived.end());
   }
@@ -116,7 +117,7 @@ Task<FileWrites::Extent> WriteBack::enter(NodeRef node, WritePlace& place, Write
   const CachedFileRef& file = place.file();
   const uint64_t offset = extent.offset, end = extent.end();
   for (;;) {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     const FileWrites::Admission admission = writes->admit(place.get(), extent);
     if (admission.gate == FileWrites::Gate::kOpen) {
       kept_.note_written(*file, offset, end);
@@ -132,7 +133,7 @@ Task<FileWrites::Extent> WriteBack::enter(NodeRef node, WritePlace& place, Write
 }
 
 uint64_t WriteBack::send_held(const NodeRef& node, const CachedFileRef& file) {
-  LockedWrites writes = locked_writes(file);
+  LockedWrites writes(*file, room_.written());
   const uint64_t next = writes->next_serial();
   const FileWrites::Sends extents = writes->take_held();
   writes.unlock();
@@ -142,7 +143,7 @@ uint64_t WriteBack::send_held(const NodeRef& node, const CachedFileRef& file) {
 
 Task<> WriteBack::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end) {
   for (;;) {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     const FileWrites::Clearance clearance = writes->clearance(offset, end);
     if (clearance.gate == FileWrites::Gate::kOpen) co_return;
     if (clearance.gate == FileWrites::Gate::kWait) {
@@ -157,7 +158,7 @@ Task<> WriteBack::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint
 Task<> WriteBack::settle_all(NodeRef node, CachedFileRef file) {
   const uint64_t next = send_held(node, file);  // data that is written later need not be waited for
   for (;;) {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     if (writes->answered_before(next)) co_return;
     co_await writes.changed();
   }
@@ -165,7 +166,7 @@ Task<> WriteBack::settle_all(NodeRef node, CachedFileRef file) {
 
 Task<bool> WriteBack::settle_beyond(NodeRef node, CachedFileRef file, uint64_t offset) {
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (file->writes.unanswered_end() <= offset) co_return false;
   }
   co_await settle_all(node, file);
@@ -176,7 +177,7 @@ Task<> WriteBack::settle_node(NodeRef node) {
   CachedFileRef file;
   std::optional<FileWrites::Extent> whole;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     file = cached_node(node).cached_file();
     if (!file || !file->writing()) co_return;
     // git and tar get or set attributes between the last write and close. That write is usually the whole
@@ -205,7 +206,7 @@ Task<> WriteBack::free_memory() {
   for (const NodeRef& node : protocol_.files_in_use()) {
     CachedFileRef file;
     {
-      std::lock_guard lock(cached_node(node).mutex);
+      MutexLock lock(cached_node(node).mutex);
       file = cached_node(node).cached_file();
     }
     if (!file) continue;
@@ -232,13 +233,13 @@ Task<Result<>> WriteBack::wait_for_room(NodeRef node, CachedFileRef file,
   room_.wait_begins(bytes);
   if (caller) {
     caller->on_cancel([node, file] {
-      std::lock_guard lock(cached_node(node).mutex);
+      MutexLock lock(cached_node(node).mutex);
       file->writes.changed().notify_all();
     });
   }
   for (;;) {
     make_room(node, file);
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     const bool answers = writes->writing() && room_.awaits_answers();
     const bool commit = writes->uncommitted() && room_.keeps_too_much();
     if (gone() || (!answers && !commit)) break;
@@ -259,7 +260,7 @@ void WriteBack::commit_large(const NodeRef& node, const CachedFileRef& file) {
 template <class Due>
 void WriteBack::commit_soon(const NodeRef& node, const CachedFileRef& file, const Due& due) {
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (file->writes.background_commit() || !due() || !file->writes.begin_background_commit()) return;
   }
   Loop::current()->spawn(commit_in_background(node, file));
@@ -272,7 +273,7 @@ void WriteBack::commit_old() {
   for (const NodeRef& node : protocol_.files_in_use()) {
     CachedFileRef file;
     {
-      std::lock_guard lock(cached_node(node).mutex);
+      MutexLock lock(cached_node(node).mutex);
       file = cached_node(node).cached_file();
     }
     if (file) commit_soon(node, file, [&] { return file->writes.unstable_since(old); });
@@ -289,7 +290,7 @@ Task<> WriteBack::commit_everything() {
     if (!room_.keeps_too_much()) break;
     CachedFileRef file;
     {
-      std::lock_guard lock(cached_node(node).mutex);
+      MutexLock lock(cached_node(node).mutex);
       file = cached_node(node).cached_file();
     }
     if (file) co_await commit(node, file);
@@ -299,7 +300,7 @@ Task<> WriteBack::commit_everything() {
 
 Task<> WriteBack::commit_in_background(NodeRef node, CachedFileRef file) {
   co_await commit(node, file);
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   file->writes.end_background_commit();
 }
 
@@ -312,14 +313,14 @@ Task<> WriteBack::commit(NodeRef node, CachedFileRef file) {
     if (!co_await std::move(again)) co_return;
   }
   kept_.invalidate_data(node);
-  LockedWrites writes = locked_writes(file);
+  LockedWrites writes(*file, room_.written());
   if (const auto bytes = writes->give_up_commit()) note_refused(*file, *bytes, "committed");
 }
 
 Task<bool> WriteBack::commit_once(NodeRef node, CachedFileRef file) {
   std::optional<FileWrites::Commit> request;
   {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     request = writes->begin_commit();
   }
   if (!request) co_return false;
@@ -327,12 +328,12 @@ Task<bool> WriteBack::commit_once(NodeRef node, CachedFileRef file) {
   if (!reply) kept_.invalidate_data(node);
   FileWrites::Committed committed;
   {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     committed = writes->committed(std::move(reply));
     if (committed.refused) note_refused(*file, *committed.refused, "committed");
   }
   if (committed.lost) co_await send_again(node, file);
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   file->writes.end_commit();
   co_return committed.lost;
 }
@@ -342,7 +343,7 @@ Task<> WriteBack::send_again(NodeRef node, CachedFileRef file) {
   for (;; ++count) {
     std::optional<FileWrites::Extent> lost;
     {
-      LockedWrites writes = locked_writes(file);
+      LockedWrites writes(*file, room_.written());
       lost = writes->take_lost();
       if (!lost) break;
       // Data that was read since the restart does not contain the lost write.
@@ -357,7 +358,7 @@ Task<> WriteBack::send_again(NodeRef node, CachedFileRef file) {
 Task<> WriteBack::restore_lost_writes(NodeRef node, CachedFileRef file) {
   const uint64_t present = protocol_.epoch();
   for (;;) {
-    LockedWrites writes = locked_writes(file);
+    LockedWrites writes(*file, room_.written());
     const FileWrites::Restored restored = writes->restored(present);
     if (restored == FileWrites::Restored::kYes) co_return;
     if (restored == FileWrites::Restored::kWait) {
@@ -371,12 +372,18 @@ Task<> WriteBack::restore_lost_writes(NodeRef node, CachedFileRef file) {
 
 std::optional<FileWrites::Extent> WriteBack::take_only_extent(const CachedFileRef& file,
                                                               const rpc::Credential& user) {
-  return locked_writes(file)->take_only(&user);
+  LockedWrites writes(*file, room_.written());
+  return writes->take_only(&user);
 }
 
 Task<> WriteBack::write_back(NodeRef node, CachedFileRef file) {
   // The only extent of a small file: one FILE_SYNC4 WRITE instead of WRITE and COMMIT.
-  if (const auto only = locked_writes(file)->take_only()) {
+  std::optional<FileWrites::Extent> only;
+  {
+    LockedWrites writes(*file, room_.written());
+    only = writes->take_only();
+  }
+  if (only) {
     co_await write_extent(node, file, *only, nfs4::FILE_SYNC4);
   } else {
     co_await settle_all(node, file);
@@ -385,7 +392,7 @@ Task<> WriteBack::write_back(NodeRef node, CachedFileRef file) {
 }
 
 Result<> WriteBack::unreported_error(CachedOpen& handle) {
-  std::lock_guard lock(handle.cached->cached.mutex);
+  MutexLock lock(handle.cached->cached.mutex);
   const FileWrites& writes = handle.cached->writes;
   if (handle.errors_seen == writes.errors()) return {};
   return fail(writes.latest_error());
@@ -393,7 +400,7 @@ Result<> WriteBack::unreported_error(CachedOpen& handle) {
 
 std::optional<Error> WriteBack::take_error(const OpenFileRef& file) {
   CachedOpen& handle = cached_open(file);
-  std::lock_guard lock(handle.cached->cached.mutex);
+  MutexLock lock(handle.cached->cached.mutex);
   const FileWrites& writes = handle.cached->writes;
   if (handle.errors_seen == writes.errors()) return std::nullopt;
   handle.errors_seen = writes.errors();
@@ -412,7 +419,7 @@ void WriteBack::send_old_writes() {
     CachedFileRef file;
     FileWrites::Sends extents;
     {
-      std::lock_guard lock(cached_node(node).mutex);
+      MutexLock lock(cached_node(node).mutex);
       file = cached_node(node).cached_file();
       if (file) extents = file->writes.take_held_since(old);
     }

@@ -14,6 +14,7 @@
 #include "client/core/write_place.h"
 #include "client/core/write_room.h"
 #include "client/core/written_bytes.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client {
@@ -69,14 +70,12 @@ class WriteBack {
   uint64_t room_errors() const { return room_errors_.load(std::memory_order_relaxed); }
 
  private:
-  // Access to the file's written data.
-  LockedWrites locked_writes(const CachedFileRef& file) { return LockedWrites(*file, room_.written()); }
   // Sends a WRITE for the extent and handles the reply.
   Task<> write_extent(NodeRef node, CachedFileRef file, FileWrites::Extent extent, nfs4::stable_how4 stable);
   void send(const NodeRef& node, const CachedFileRef& file, const FileWrites::Sends& extents);
   // After an error, `bytes` of the file's written data are lost. `verb` is for the log message: "written" or
-  // "committed". The Node's mutex is held.
-  void note_refused(CachedFile& file, uint64_t bytes, const char* verb);
+  // "committed".
+  void note_refused(CachedFile& file, uint64_t bytes, const char* verb) NFSRDMA_REQUIRES(file.cached.mutex);
   // Sends every held extent. Returns the lowest serial of data that is written later.
   uint64_t send_held(const NodeRef& node, const CachedFileRef& file);
   // Sends and commits data of the file (and of others) so that waiting writes can continue.

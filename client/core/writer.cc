@@ -16,6 +16,7 @@
 #include <deque>
 
 #include "client/core/io_limits.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 namespace {
@@ -46,7 +47,7 @@ Task<Result<>> Writer::write_at(RequestContext ctx, OpenFileRef open, uint64_t o
   NFSRDMA_CO_TRY(protocol_.usable(handle, account));
   bool through = handle.synchronous || ctx.direct;
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if ((offset | data.size()) % DataCache::kPageBytes != 0) cached_node(node).contents.partly = true;
     // While a write error is unreported, each write returns its own errors at once.
     through = through || file->writes.errors() != handle.errors_seen;
@@ -61,7 +62,7 @@ Task<Result<>> Writer::write_at(RequestContext ctx, OpenFileRef open, uint64_t o
     write_back_.commit_large(node, file);
   }
   if (written && !ctx.append) {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     note_kernel_end(cached_node(node), end);
   }
   co_return written;
@@ -165,14 +166,14 @@ Task<Result<uint64_t>> Writer::end_at_server(RequestContext ctx, NodeRef node, C
   // After the cancellation, an unlock or close no longer waits for this write. A late write could overwrite
   // data of the next lock holder.
   if (caller && caller->cancelled()) co_return fail(system_error(EINTR, "WRITE"));
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   co_return known_end(*file);
 }
 
 Task<Result<uint64_t>> Writer::append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
                                              uint64_t expected) {
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (expected == known_end(*file)) co_return expected;
   }
   co_return co_await end_at_server(std::move(ctx), node, file);
@@ -186,18 +187,18 @@ Task<Result<uint64_t>> Writer::direct_append_offset(RequestContext ctx, NodeRef 
                                                     AppendPart part) {
   CachedNode& n = cached_node(node);
   DirectAppend& all = file->direct_append;
-  std::unique_lock lock(n.mutex);
+  MutexLock lock(n.mutex);
   // A part that overlaps this one belongs to an earlier write(2), which was interrupted. Wait for its end.
   while (DirectAppend::any_overlaps(all.parts, part)) {
     co_await file->writes.changed().wait(lock);
-    lock = std::unique_lock(n.mutex);
+    lock.lock_again();
   }
   const bool first = all.parts.empty() && !all.belongs_to_done(part);
   all.parts.push_back(part);
   if (!first) {
     while (!all.shift) {
       co_await file->writes.changed().wait(lock);
-      lock = std::unique_lock(n.mutex);
+      lock.lock_again();
     }
   } else {
     all.done.clear();
@@ -237,7 +238,7 @@ Task<Result<>> Writer::write_at_end(RequestContext ctx, OpenFileRef open, uint64
   if (!end) written = fail(end.error());
   if (end) written = co_await write_at(std::move(ctx), std::move(open), *end, std::move(data));
   {
-    std::lock_guard lock(cached_node(node).mutex);
+    MutexLock lock(cached_node(node).mutex);
     if (direct) std::erase(file->direct_append.parts, part);
     if (direct && written) file->direct_append.done.push_back(part);
     if (written) note_kernel_end(cached_node(node), part.end);

@@ -11,6 +11,7 @@
 #include "client/core/write_back.h"
 #include "client/core/write_place.h"
 #include "client/core/write_room.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -44,10 +45,12 @@ class Writer {
   Task<Result<uint64_t>> direct_append_offset(RequestContext ctx, NodeRef node, CachedFileRef file,
                                               AppendPart part);
   Task<Result<uint64_t>> end_at_server(RequestContext ctx, NodeRef node, CachedFileRef file);
-  // Both with the Node's mutex held. note_kernel_end(): the kernel wrote up to `end`, so it takes the file to
-  // be at least that long.
-  uint64_t known_end(const CachedFile& file) const;
-  static void note_kernel_end(CachedNode& n, uint64_t end) { n.kernel.wrote_to(end); }
+  // With the Node's mutex held; the analysis does not know that `file` is the locked Node's.
+  uint64_t known_end(const CachedFile& file) const NFSRDMA_UNCHECKED_LOCKS;
+  // The kernel wrote up to `end`, so it takes the file to be at least that long.
+  static void note_kernel_end(CachedNode& n, uint64_t end) NFSRDMA_REQUIRES(n.mutex) {
+    n.kernel.wrote_to(end);
+  }
   static bool join(std::optional<Written>& all, const Written& one);
   Task<> write_part(NodeRef node, CachedFileRef file, const IoAccount& account, WritePart* part);
   // Several concurrent WRITEs, UNSTABLE4. Nothing: the server restarted between two of them.

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "client/core/nodes/cached_file.h"
 #include "client/core/write/file_writes.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/small_mutex.h"
 
 namespace nfsrdma::client {
@@ -22,18 +22,19 @@ struct WrittenBytes {
 
 // Holds the mutex of the file's Node from its construction to unlock() or its end. `file` and `sums` outlive
 // it.
-class LockedWrites {
+class NFSRDMA_THREAD_SAFETY(scoped_lockable) LockedWrites {
  public:
-  LockedWrites(CachedFile& file, WrittenBytes& sums)
+  LockedWrites(CachedFile& file, WrittenBytes& sums) NFSRDMA_ACQUIRE(file.cached.mutex)
       : writes_(file.writes), sums_(sums), lock_(file.cached.mutex), before_(writes_.bytes()) {}
   LockedWrites(const LockedWrites&) = delete;
   LockedWrites& operator=(const LockedWrites&) = delete;
-  ~LockedWrites() { unlock(); }
+  ~LockedWrites() NFSRDMA_RELEASE() { unlock(); }
 
   FileWrites* operator->() const { return &writes_; }
 
-  void unlock() {
-    if (!lock_.owns_lock()) return;
+  // The analysis does not follow a lock that is a member.
+  void unlock() NFSRDMA_RELEASE() NFSRDMA_UNCHECKED_LOCKS {
+    if (!lock_.held()) return;
     const FileWrites::Bytes now = writes_.bytes();
     add(sums_.uncommitted, before_.uncommitted, now.uncommitted);
     add(sums_.unanswered, before_.unanswered, now.unanswered);
@@ -52,7 +53,7 @@ class LockedWrites {
 
   FileWrites& writes_;
   WrittenBytes& sums_;
-  std::unique_lock<SmallMutex> lock_;
+  MutexLock<SmallMutex> lock_;
   const FileWrites::Bytes before_;
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "client/nfs3/nfs3_client.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 
@@ -43,7 +44,7 @@ Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, u
 
 uint64_t Nfs3Filesystem::names_change(const NodeRef& directory) {
   const Nfs3Node& d = nfs3_node(directory);
-  std::lock_guard lock(d.mutex);
+  MutexLock lock(d.mutex);
   return d.contents.known ? d.contents.change : 0;
 }
 
@@ -106,7 +107,7 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
         co_await access_.require_access(ctx, node, nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND, "SETATTR"));
   std::shared_ptr<Nfs3FileState> file;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     file = n.file;
   }
   if (file && (set.size || set.mtime || set.mode)) {

@@ -9,6 +9,7 @@
 #include "client/nfs3/one_call.h"
 #include "transport/runtime/deadline.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 namespace {
@@ -62,7 +63,7 @@ Task<Result<net::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host
   if (!endpoints) co_return fail(std::move(endpoints.error()));
   std::optional<net::Endpoint> known;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     known = address_;
   }
   // All connections use the same address of the server, while the server has it.
@@ -75,7 +76,7 @@ Task<Result<net::Endpoint>> Nfs3Filesystem::resolve(Loop& loop, std::string host
 Task<Result<net::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
   auto found = co_await resolve(loop, options_.host);
   if (!found) co_return found;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   found->set_port(address_->port());
   address_ = *found;
   co_return found;
@@ -98,7 +99,7 @@ Task<Result<std::string>> Nfs3Filesystem::find_export() {
   mountd->set_port(*port);
   mountd_ = *mountd;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     address_ = *server;
   }
   auto mounting = nfs3::mount_export(loop, mountd_, options_.export_path, machine_);
@@ -167,13 +168,13 @@ Task<> Nfs3Filesystem::write_back_everything() {
   for (const NodeRef& node : files_in_use()) {
     std::shared_ptr<Nfs3FileState> file;
     {
-      std::lock_guard lock(nfs3_node(node).mutex);
+      MutexLock lock(nfs3_node(node).mutex);
       file = nfs3_node(node).file;
     }
     if (!file) continue;
     co_await write_back_.write_back(node, file);
     {
-      std::lock_guard lock(nfs3_node(node).mutex);
+      MutexLock lock(nfs3_node(node).mutex);
       file->openers = 0;
     }
     co_await removals_.remove_if_hidden(node, file);
@@ -224,7 +225,7 @@ Statistics Nfs3Filesystem::statistics() const {
   s.session.wsize = limits_.wsize;
   s.cache = cache_statistics();
   for (const NodeRef& node : files_.all()) {
-    std::lock_guard lock(nfs3_node(node).mutex);
+    MutexLock lock(nfs3_node(node).mutex);
     const auto& file = nfs3_node(node).file;
     s.cache.open_files += file ? file->openers : 0;
   }

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "client/nfs3/nfs3_client.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 namespace {
@@ -25,7 +26,7 @@ uint64_t random_verifier() {
 OpenFileRef Nfs3Filesystem::make_open(const NodeRef& node, const std::shared_ptr<Nfs3FileState>& file,
                                       const RequestContext& ctx, int flags) const {
   {
-    std::lock_guard lock(nfs3_node(node).mutex);
+    MutexLock lock(nfs3_node(node).mutex);
     ++file->openers;
   }
   return std::make_shared<Nfs3File>(node, file, ctx.credential, CachedOpen::access_of(flags),
@@ -50,7 +51,7 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
   if (!done) co_return fail(std::move(done.error()));
   if (!options_.close_to_open) reply.keep_cache = true;
   {
-    std::lock_guard lock(nfs3_node(node).mutex);
+    MutexLock lock(nfs3_node(node).mutex);
     reply.size_is_news = attributes_.size_is_news(nfs3_node(node));
   }
   co_return reply;
@@ -131,7 +132,7 @@ Task<Result<>> Nfs3Filesystem::flush(RequestContext, OpenFileRef open, uint64_t)
   if ((handle.access & CachedOpen::kWrite) == 0) co_return Result<>{};
   bool dirty = false;
   {
-    std::lock_guard lock(nfs3_node(handle.node).mutex);
+    MutexLock lock(nfs3_node(handle.node).mutex);
     dirty = handle.cached->unsaved();
   }
   if (dirty) co_await write_back_.write_back(handle.node, handle.cached);
@@ -145,13 +146,13 @@ Task<> Nfs3Filesystem::release(RequestContext, OpenFileRef open) {
   const HiddenRemovals::Pending closing = removals_.perhaps_last_close(*file);
   bool unsaved = false;
   {
-    std::lock_guard lock(nfs3_node(node).mutex);
+    MutexLock lock(nfs3_node(node).mutex);
     unsaved = file->unsaved();
   }
   // flush() has reported the errors, except those of later writes through a mapping.
   if (unsaved && (handle.access & CachedOpen::kWrite) != 0) co_await write_back_.write_back(node, file);
   {
-    std::lock_guard lock(nfs3_node(node).mutex);
+    MutexLock lock(nfs3_node(node).mutex);
     if (file->openers != 0) --file->openers;
   }
   co_await removals_.remove_if_hidden(node, file);

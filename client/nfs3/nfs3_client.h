@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "client/api/make_filesystem.h"
@@ -19,6 +18,7 @@
 #include "client/core/nodes/open_files.h"
 #include "client/nfs3/node.h"
 #include "client/nfs3/procedures.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 
@@ -131,9 +131,9 @@ class Nfs3Filesystem final : public CachingFilesystem {
   nfs3::Procedures server_{clients_};
   std::atomic<uint64_t> epoch_{1};  // counts connections: the server may have restarted before any new one
   OpenFiles<Nfs3Node, Nfs3FileState> files_;
-  std::mutex mutex_;                      // guards the next member
-  std::optional<net::Endpoint> address_;  // with NFS's port
-  net::Endpoint mountd_;                  // fixed after mount()
+  Mutex mutex_;
+  std::optional<net::Endpoint> address_ NFSRDMA_GUARDED_BY(mutex_);  // with NFS's port
+  net::Endpoint mountd_;                                             // fixed after mount()
   bool mounted_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 namespace {
@@ -63,7 +64,7 @@ Task<Result<>> RpcClient::start() {
 
 Task<Result<>> RpcClient::connect() {
   {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     status_.state = rpc::TransportState::kConnecting;
   }
   Result<net::Endpoint> server = co_await hooks_.find_server(loop_);
@@ -85,7 +86,7 @@ Task<Result<>> RpcClient::connect() {
   ready_since_ = Clock::now();
   answered_ = false;
   health_.connected(ready_since_);
-  std::lock_guard lock(status_mutex_);
+  MutexLock lock(status_mutex_);
   status_.state = rpc::TransportState::kReady;
   status_.peer = net::to_string(*server);
   status_.local = connection_->local();
@@ -111,7 +112,7 @@ Task<RpcClient::Outcome> RpcClient::call(const char* op, RawCall call) {
   p.issued = Clock::now();
   pending_.emplace(p.serial, &p);
   {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     ++status_.calls;
     status_.pending = pending_.size();
   }
@@ -127,7 +128,7 @@ void RpcClient::send(Pending& p) {
   p.queued = Clock::now();
   p.on_connection = true;
   if (++p.transmissions > 1) {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     ++status_.retransmissions;
   }
   sent_.emplace(&p.call, &p);
@@ -148,7 +149,7 @@ void RpcClient::ended(RawCall& call, RawEnd end, std::string text) {
   if (health_.reply(now)) log::warn("server {} OK", options_.host);
   responding_.store(true, std::memory_order_relaxed);
   {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     ++status_.replies;
     if (end == RawEnd::kRefused) ++status_.bad_messages;
   }
@@ -161,7 +162,7 @@ void RpcClient::ended(RawCall& call, RawEnd end, std::string text) {
 void RpcClient::finish(Pending& p, Result<> result) {
   pending_.erase(p.serial);
   {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     status_.pending = pending_.size();
   }
   p.done.set(std::move(result));
@@ -177,7 +178,7 @@ void RpcClient::end_abandoned() {
 void RpcClient::lost(const std::string& why) {
   connection_.reset();
   {
-    std::lock_guard lock(status_mutex_);
+    MutexLock lock(status_mutex_);
     status_.state = rpc::TransportState::kBackoff;
     status_.last_error = why;
   }
@@ -195,7 +196,7 @@ Task<> RpcClient::reconnect(Duration wait) {
     Result<> connected = co_await connect();
     if (!connected) {
       log::debug("server {}: {}", options_.host, describe(connected.error()));
-      std::lock_guard lock(status_mutex_);
+      MutexLock lock(status_mutex_);
       status_.state = rpc::TransportState::kBackoff;
       status_.last_error = describe(connected.error());
       wait = backoff_.failed();
@@ -211,7 +212,7 @@ Task<> RpcClient::reconnect(Duration wait) {
     if (connection_) break;
     wait = backoff_.failed();
   }
-  std::lock_guard lock(stop_mutex_);
+  MutexLock lock(stop_mutex_);
   reconnecting_ = false;
   stopped_.notify_all();
 }
@@ -227,7 +228,7 @@ Task<> RpcClient::watch() {
     const rpc::Health::Verdict verdict = health_.check(now, o);
     if (verdict.stalled_now) {
       responding_.store(false, std::memory_order_relaxed);
-      std::unique_lock lock(status_mutex_);
+      MutexLock lock(status_mutex_);
       status_.stalled_since = verdict.quiet_since;
     }
     if (verdict.say_soon) log::warn("server {} not responding for 15 s, still trying", options_.host);
@@ -241,7 +242,7 @@ Task<> RpcClient::watch() {
     const TimePoint next = verdict.next_check.value_or(now + kIdle);
     co_await check_.wait_until(std::max(next, now + 10ms));
   }
-  std::lock_guard lock(stop_mutex_);
+  MutexLock lock(stop_mutex_);
   watching_ = false;
   stopped_.notify_all();
 }
@@ -258,22 +259,22 @@ Task<> RpcClient::close() {
     finish(p, fail(interrupted(op)));
   }
   for (;;) {
-    std::unique_lock lock(stop_mutex_);
+    MutexLock lock(stop_mutex_);
     if (!reconnecting_ && !watching_) break;
     co_await stopped_.wait(lock);
   }
-  std::lock_guard lock(status_mutex_);
+  MutexLock lock(status_mutex_);
   status_.state = rpc::TransportState::kClosed;
 }
 
 TimePoint RpcClient::stalled_since() const {
   if (responding()) return {};
-  std::lock_guard lock(status_mutex_);
+  MutexLock lock(status_mutex_);
   return status_.stalled_since;
 }
 
 rpc::TransportStatus RpcClient::status() const {
-  std::lock_guard lock(status_mutex_);
+  MutexLock lock(status_mutex_);
   rpc::TransportStatus s = status_;
   s.responding = responding();
   if (s.responding) s.stalled_since = {};

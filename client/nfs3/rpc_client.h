@@ -15,7 +15,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -24,6 +23,7 @@
 #include "transport/rpc/health.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs3 {
 
@@ -87,10 +87,10 @@ class RpcClient {
   bool idle_ = false;  // no call is pending, and watch() sleeps
   bool reconnecting_ = false, watching_ = false;
   std::atomic<bool> closing_{false}, responding_{true};
-  WaitQueue stopped_;
-  std::mutex stop_mutex_;
-  mutable std::mutex status_mutex_;  // a leaf
-  rpc::TransportStatus status_;
+  Mutex stop_mutex_;
+  WaitQueue stopped_ NFSRDMA_GUARDED_BY(stop_mutex_);
+  mutable Mutex status_mutex_;  // a leaf
+  rpc::TransportStatus status_ NFSRDMA_GUARDED_BY(status_mutex_);
 };
 
 }  // namespace nfsrdma::client::nfs3

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 namespace {
 
@@ -41,13 +43,13 @@ const bitmap4 kSpaceAttributes =
                  FATTR4_SPACE_AVAIL, FATTR4_SPACE_FREE, FATTR4_SPACE_TOTAL});
 
 std::optional<ExportLimits> ExportLimitsTable::get(uint32_t export_index) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto known = limits_.find(export_index);
   return known == limits_.end() ? std::nullopt : std::optional(known->second);
 }
 
 void ExportLimitsTable::set(uint32_t export_index, const ExportLimits& limits) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   limits_.insert_or_assign(export_index, limits);
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "client/core/attributes/exports.h"
 #include "client/nfs4/id_map.h"
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/attributes.h"
 #include "xdr/nfs4/file_ops.h"
 
@@ -49,8 +49,8 @@ class ExportLimitsTable {
   void set(uint32_t export_index, const ExportLimits& limits);
 
  private:
-  mutable std::mutex mutex_;
-  std::map<uint32_t, ExportLimits> limits_;
+  mutable Mutex mutex_;
+  std::map<uint32_t, ExportLimits> limits_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 uint32_t file_type_bits(nfs4::nfs_ftype4 type);

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {
@@ -73,7 +74,7 @@ IdMap::IdMap(IdMapping mode) : mode_(mode) {
 IdMap::~IdMap() {
   if (!thread_.joinable()) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stop_ = true;
   }
   asked_.notify_one();
@@ -83,7 +84,7 @@ IdMap::~IdMap() {
 std::optional<uint32_t> IdMap::known(Kind kind, const std::string& name) {
   if (auto number = number_of(name)) return number;
   if (!library_) return kNobody;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = answers_.find((kind == Kind::kUser ? 'u' : 'g') + name);
   if (it == answers_.end() || it->second.expires < Clock::now()) return std::nullopt;
   return it->second.id;
@@ -105,7 +106,7 @@ Task<std::string> IdMap::name_of(Kind kind, uint32_t id) {
 
 void IdMap::ask(Question question) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     questions_.push_back(std::move(question));
   }
   asked_.notify_one();
@@ -113,8 +114,8 @@ void IdMap::ask(Question question) {
 
 void IdMap::serve() {
   for (;;) {
-    std::unique_lock lock(mutex_);
-    asked_.wait(lock, [this] { return stop_ || !questions_.empty(); });
+    MutexLock lock(mutex_);
+    while (!stop_ && questions_.empty()) asked_.wait(lock);
     if (questions_.empty()) return;
     Question q = std::move(questions_.front());
     questions_.pop_front();

@@ -8,10 +8,8 @@
 // loop.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,6 +17,7 @@
 
 #include "client/api/options.h"
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -55,11 +54,12 @@ class IdMap {
 
   const IdMapping mode_;
   std::unique_ptr<Library> library_;
-  std::mutex mutex_;
-  std::condition_variable asked_;
-  std::unordered_map<std::string, Answer> answers_;  // key: 'u' or 'g', then the name
-  std::deque<Question> questions_;
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable asked_;
+  // Key: 'u' or 'g', then the name.
+  std::unordered_map<std::string, Answer> answers_ NFSRDMA_GUARDED_BY(mutex_);
+  std::deque<Question> questions_ NFSRDMA_GUARDED_BY(mutex_);
+  bool stop_ NFSRDMA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -10,9 +10,7 @@
 // lost.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "filer/nfs/back_channel.h"
 #include "filer/nfs/journal.h"
@@ -21,6 +19,7 @@
 #include "filer/state/stable_storage.h"
 #include "filer/state/states.h"
 #include "filer/tree/attributes.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::filer::nfs {
 
@@ -82,8 +81,8 @@ class Core {
   void denied(nfs4::clientid4 client, tree::NodeId node, const std::string& owner);
   void locks_changed(tree::Node& node);
 
-  std::mutex mutex;
-  std::condition_variable changed;  // signalled when something happened that a test may wait for
+  Mutex mutex;
+  ConditionVariable changed;  // signalled when something happened that a test may wait for
 
   Options options;  // fixed after the start, except for the lease, which a restart may change
   Switches switches;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/memory/buffer.h"
 #include "transport/runtime/check.h"
+#include "transport/runtime/mutex.h"
 
 #include <sys/mman.h>
 
@@ -54,7 +55,7 @@ BufferPool::~BufferPool() {
 // Called with the lock held. Null: no memory. When each size may keep an idle slab, cuts the oldest idle slab
 // anew: its pages are resident and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
-  const auto cut_anew = [&] {
+  const auto cut_anew = [&]() NFSRDMA_REQUIRES(mutex_) {
     Slab* oldest = idle_.front();
     std::erase(partial_[oldest->size_class], oldest);
     cut(*oldest, size_class);
@@ -93,7 +94,7 @@ BufferRef BufferPool::get(size_t bytes) {
   NFSRDMA_CHECK(bytes <= kMaxBytes);
   const size_t capacity = std::bit_ceil(std::max(bytes, kMinBytes));
   const auto size_class = static_cast<unsigned>(std::countr_zero(capacity / kMinBytes));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto& partial = partial_[size_class];
   if (partial.empty() && !leaving_[size_class].empty()) partial.push_back(stay(leaving_[size_class].back()));
   Slab* slab = partial.empty() ? add_slab(size_class) : partial.back();
@@ -117,7 +118,7 @@ void BufferPool::put(Buffer* b) {
   outstanding_bytes_.fetch_sub(b->capacity_, std::memory_order_relaxed);
   std::unique_ptr<Slab> going;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Slab* slab = b->slab_;
     slab->free.push_back(b);
     if (slab->free.size() == 1) partial_[slab->size_class].push_back(slab);
@@ -134,14 +135,14 @@ void BufferPool::put(Buffer* b) {
 }
 
 void BufferPool::let_go(std::unique_ptr<Slab> slab) {
-  std::lock_guard lock(watching_);
+  MutexLock lock(watching_);
   for (SlabWatcher* w : watchers_) w->on_slab_going(slab->memory);
 }
 
 void BufferPool::trim(unsigned calls, size_t keep_bytes) {
   std::vector<std::unique_ptr<Slab>> going;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++trims_;
     while (going.size() < kTrimmedAtOnce && idle_.size() * kSlabBytes > keep_bytes &&
            trims_ - idle_.front()->idle_since >= calls)
@@ -190,7 +191,7 @@ bool BufferPool::is_leaving(const BufferRef& buffer) {
 }
 
 size_t BufferPool::idle_bytes() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return idle_.size() * kSlabBytes;
 }
 
@@ -207,22 +208,22 @@ std::unique_ptr<Slab> BufferPool::take_out(Slab* slab) {
 const std::byte* BufferPool::slab_of(ConstBytes bytes) const {
   const std::byte* address = slab_address(bytes.data());
   if (bytes.data() + bytes.size() > address + kSlabBytes) return nullptr;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return slabs_.contains(address) ? address : nullptr;
 }
 
 size_t BufferPool::slabs() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return slabs_.size();
 }
 
 void BufferPool::add_watcher(SlabWatcher& watcher) {
-  std::lock_guard lock(watching_);
+  MutexLock lock(watching_);
   watchers_.push_back(&watcher);
 }
 
 void BufferPool::remove_watcher(SlabWatcher& watcher) {
-  std::lock_guard lock(watching_);
+  MutexLock lock(watching_);
   std::erase(watchers_, &watcher);
 }
 

@@ -25,12 +25,12 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "transport/memory/pipe.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma {
@@ -148,26 +148,27 @@ class BufferPool {
   friend class BufferRef;
   static constexpr unsigned kClasses = 10;  // 4 KiB << 0 ... 4 KiB << 9
   void put(Buffer* b);
-  Slab* add_slab(unsigned size_class);
-  void cut(Slab& slab, unsigned size_class);
-  std::unique_ptr<Slab> take_out(Slab* idle);
+  Slab* add_slab(unsigned size_class) NFSRDMA_REQUIRES(mutex_);
+  void cut(Slab& slab, unsigned size_class) NFSRDMA_REQUIRES(mutex_);
+  std::unique_ptr<Slab> take_out(Slab* idle) NFSRDMA_REQUIRES(mutex_);
   void let_go(std::unique_ptr<Slab> slab);
-  Slab* stay(Slab* slab);
-  void leave_emptiest(unsigned size_class);
+  Slab* stay(Slab* slab) NFSRDMA_REQUIRES(mutex_);
+  void leave_emptiest(unsigned size_class) NFSRDMA_REQUIRES(mutex_);
 
   const size_t keep_bytes_;
   const size_t lately_bytes_;
   unsigned trims_ = 0;
   PipePool pipes_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Slabs with a free buffer; get() takes from the last one. Leaving slabs are kept apart.
-  std::array<std::vector<Slab*>, kClasses> partial_, leaving_;
-  std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_;
-  std::list<Slab*> busy_;  // with a buffer in use
-  std::list<Slab*> idle_;  // without; the last one was used most recently
+  std::array<std::vector<Slab*>, kClasses> partial_ NFSRDMA_GUARDED_BY(mutex_), leaving_
+      NFSRDMA_GUARDED_BY(mutex_);
+  std::unordered_map<const std::byte*, std::unique_ptr<Slab>> slabs_ NFSRDMA_GUARDED_BY(mutex_);
+  std::list<Slab*> busy_ NFSRDMA_GUARDED_BY(mutex_);  // with a buffer in use
+  std::list<Slab*> idle_ NFSRDMA_GUARDED_BY(mutex_);  // without; the last one was used most recently
 
-  std::mutex watching_;  // held while watchers are called, so that remove_watcher() waits for them
-  std::vector<SlabWatcher*> watchers_;
+  Mutex watching_;  // held while watchers are called, so that remove_watcher() waits for them
+  std::vector<SlabWatcher*> watchers_ NFSRDMA_GUARDED_BY(watching_);
   std::atomic<size_t> outstanding_bytes_{0};
   std::atomic<size_t> leaving_slabs_{0};
 };

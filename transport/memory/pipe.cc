@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma {
 namespace {
 
@@ -91,7 +93,7 @@ PipeRef PipePool::get_reserved() {
 
 PipeRef PipePool::get_of(size_t most) {
   std::unique_ptr<Pipe> pipe;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (lent_ < most && std::chrono::steady_clock::now() >= paused_until_) {
     if (!free_.empty()) {
       pipe = std::move(free_.back());
@@ -106,7 +108,7 @@ PipeRef PipePool::get_of(size_t most) {
 }
 
 void PipePool::pause() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   pause_locked();
 }
 
@@ -117,7 +119,7 @@ void PipePool::pause_locked() {
 
 void PipePool::put(Pipe* returned) {
   std::unique_ptr<Pipe> pipe(returned);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --lent_;
   // A pipe that still contains data is closed.
   if (pipe->size() == 0) free_.push_back(std::move(pipe));

@@ -19,9 +19,9 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "transport/runtime/mutex.h"
 #include "xdr/support/bytes.h"
 
 namespace nfsrdma {
@@ -83,13 +83,13 @@ class PipePool {
   friend struct PipeReturn;
   PipeRef get_of(size_t most);
   void put(Pipe* pipe);
-  void pause_locked();
+  void pause_locked() NFSRDMA_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Pipe>> free_;
-  size_t lent_ = 0;
-  std::chrono::seconds next_pause_ = kFirstPause;
-  std::chrono::steady_clock::time_point paused_until_{};
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Pipe>> free_ NFSRDMA_GUARDED_BY(mutex_);
+  size_t lent_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  std::chrono::seconds next_pause_ NFSRDMA_GUARDED_BY(mutex_) = kFirstPause;
+  std::chrono::steady_clock::time_point paused_until_ NFSRDMA_GUARDED_BY(mutex_){};
 };
 
 }  // namespace nfsrdma

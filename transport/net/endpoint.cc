@@ -6,9 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::net {
 namespace {
@@ -86,19 +87,19 @@ Socket::~Socket() {
 // Shared by the waiting coroutine and the thread. `wanted` becomes false when the coroutine gets its answer
 // or is cancelled. From then on the thread touches neither loop nor coroutine.
 struct Resolver::Lookup {
-  std::mutex mutex;
-  bool wanted = true;
+  Mutex mutex;
+  bool wanted NFSRDMA_GUARDED_BY(mutex) = true;
   Completion<Result<Endpoints>> done;
 
   bool take() {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     return std::exchange(wanted, false);
   }
 
   static void run(std::shared_ptr<Lookup> self, Loop* loop, std::string host, uint16_t port, Family family) {
     Result<Endpoints> found = look_up(host, port, family, 0);
     // Under the lock: while `wanted` is true, the coroutine waits, so it and its loop are alive.
-    std::lock_guard lock(self->mutex);
+    MutexLock lock(self->mutex);
     if (!self->wanted) return;
     loop->post([self, answer = std::move(found)]() mutable {
       if (self->take()) self->done.set(std::move(answer));

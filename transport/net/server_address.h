@@ -6,27 +6,27 @@
 // Owner: shared by the mount's transports. Any loop.
 #pragma once
 
-#include <mutex>
 #include <optional>
 
 #include "transport/net/endpoint.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::net {
 
 class ServerAddress {
  public:
   std::optional<Endpoint> get() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return endpoint_;
   }
   void set(const Endpoint& endpoint) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     endpoint_ = endpoint;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<Endpoint> endpoint_;
+  mutable Mutex mutex_;
+  std::optional<Endpoint> endpoint_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::net

@@ -2,7 +2,6 @@
 #include "transport/rdma/rdma_transport.h"
 
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
 #include "transport/rdma/configuration.h"
@@ -10,6 +9,7 @@
 #include "transport/rdma/endpoint_options.h"
 #include "transport/rpc/client_transport.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::rdma {
 namespace {
@@ -120,7 +120,7 @@ class RdmaDialer final : public rpc::Dialer {
   }
 
   void note_fabric(const fabric::Endpoint& endpoint) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     carrier_ = endpoint.carrier();
     exposure_ = endpoint.limits().exposure;
   }
@@ -136,7 +136,7 @@ class RdmaDialer final : public rpc::Dialer {
     s.inline_send = counters_.inline_send.load(std::memory_order_relaxed);
     s.inline_receive = counters_.inline_receive.load(std::memory_order_relaxed);
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       s.fabric = carrier_;
       s.exposure = exposure_;
     }
@@ -192,9 +192,9 @@ class RdmaDialer final : public rpc::Dialer {
   bool cancelled_ = false;
   bool lacks_configuration_ = false;
 
-  mutable std::mutex mutex_;  // for describe(), on any thread
-  std::string carrier_ = fabric_->name();
-  const char* exposure_ = "";
+  mutable Mutex mutex_;  // for describe(), on any thread
+  std::string carrier_ NFSRDMA_GUARDED_BY(mutex_) = fabric_->name();
+  const char* exposure_ NFSRDMA_GUARDED_BY(mutex_) = "";
 };
 
 Task<Result<>> begin(RdmaDialer& dialer, std::function<Task<Result<>>(rpc::RpcTransport&)> next,

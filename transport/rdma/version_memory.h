@@ -7,11 +7,11 @@
 // Owner: shared by the mount's transports and its attempts to connect. Any loop.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::rdma {
 
@@ -20,32 +20,32 @@ class VersionMemory {
   static constexpr Duration kExpiry = std::chrono::minutes(15);
 
   bool lacks_version2(TimePoint now) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return learnt_ && now - *learnt_ < kExpiry;
   }
   // True if this reason is new and should be logged.
   bool note_lacks_version2(TimePoint now, std::string reason) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     learnt_ = now;
     const bool changed = reason != reason_;
     reason_ = std::move(reason);
     return changed;
   }
   void note_has_version2() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     learnt_.reset();
     reason_.clear();
   }
   // Why version 2 is not used; empty: nothing is known.
   std::string reason() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return reason_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<TimePoint> learnt_;
-  std::string reason_;
+  mutable Mutex mutex_;
+  std::optional<TimePoint> learnt_ NFSRDMA_GUARDED_BY(mutex_);
+  std::string reason_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::rdma

@@ -5,6 +5,7 @@
 #include "transport/rpc/call_message.h"
 #include "transport/rpc/client_transport.h"
 #include "transport/runtime/check.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/rpc.h"
 
 namespace nfsrdma::rpc {
@@ -212,7 +213,7 @@ TransportStatus ClientTransport::status() const {
   s.responding = responding_.load(std::memory_order_relaxed);
   s.stalled_since = TimePoint(TimePoint::duration(stalled_since_.load(std::memory_order_relaxed)));
   dialer_->describe(s);
-  std::lock_guard lock(text_mutex_);
+  MutexLock lock(text_mutex_);
   s.protocol = protocol_;
   s.peer = peer_;
   s.local = local_;

@@ -6,6 +6,7 @@
 
 #include "transport/rpc/client_transport.h"
 #include "transport/runtime/check.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::rpc {
 namespace {
@@ -39,7 +40,7 @@ ClientTransport::~ClientTransport() {
 }
 
 void ClientTransport::note_error(const Error& error) {
-  std::lock_guard lock(text_mutex_);
+  MutexLock lock(text_mutex_);
   last_error_ = describe(error);
 }
 
@@ -82,7 +83,7 @@ Task<Result<>> ClientTransport::attempt() {
 
 Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connection) {
   {
-    std::lock_guard lock(text_mutex_);
+    MutexLock lock(text_mutex_);
     protocol_ = connection->protocol();
     peer_ = connection->peer();
     local_ = connection->local();

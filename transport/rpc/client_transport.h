@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "transport/rpc/connection.h"
@@ -24,6 +23,7 @@
 #include "transport/rpc/pending_calls.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/state_machine.h"
 
 namespace nfsrdma::rpc {
@@ -142,11 +142,11 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   std::atomic<size_t> pending_{0};
   std::atomic<bool> responding_{true};
   std::atomic<TimePoint::rep> stalled_since_{0};
-  mutable std::mutex text_mutex_;
-  std::string protocol_;
-  std::string peer_;
-  std::string local_;
-  std::string last_error_;
+  mutable Mutex text_mutex_;
+  std::string protocol_ NFSRDMA_GUARDED_BY(text_mutex_);
+  std::string peer_ NFSRDMA_GUARDED_BY(text_mutex_);
+  std::string local_ NFSRDMA_GUARDED_BY(text_mutex_);
+  std::string last_error_ NFSRDMA_GUARDED_BY(text_mutex_);
 };
 
 }  // namespace nfsrdma::rpc

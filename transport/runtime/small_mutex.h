@@ -6,25 +6,27 @@
 #include <atomic>
 #include <cstdint>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma {
 
-class SmallMutex {
+class NFSRDMA_THREAD_SAFETY(capability("mutex")) SmallMutex {
  public:
   SmallMutex() = default;
   SmallMutex(const SmallMutex&) = delete;
   SmallMutex& operator=(const SmallMutex&) = delete;
 
-  bool try_lock() {
+  bool try_lock() NFSRDMA_TRY_ACQUIRE(true) {
     uint32_t free = kFree;
     return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
   // A thread that had to wait takes the lock as kWaitedFor, because other threads may still be waiting.
-  void lock() {
+  void lock() NFSRDMA_ACQUIRE() NFSRDMA_UNCHECKED_LOCKS {
     if (try_lock()) return;
     while (state_.exchange(kWaitedFor, std::memory_order_acquire) != kFree)
       state_.wait(kWaitedFor, std::memory_order_relaxed);
   }
-  void unlock() {
+  void unlock() NFSRDMA_RELEASE() {
     if (state_.exchange(kFree, std::memory_order_release) == kWaitedFor) state_.notify_one();
   }
 

@@ -38,7 +38,7 @@ void WaitQueue::cancel(Waiter* w) {
 }
 
 Task<AsyncMutex::Guard> AsyncMutex::lock() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!locked_) {
     locked_ = true;
     co_return Guard(this);
@@ -48,17 +48,17 @@ Task<AsyncMutex::Guard> AsyncMutex::lock() {
 }
 
 bool AsyncMutex::try_lock() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return !std::exchange(locked_, true);
 }
 
 bool AsyncMutex::locked() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return locked_;
 }
 
 void AsyncMutex::unlock() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!queue_.notify_one()) locked_ = false;
 }
 

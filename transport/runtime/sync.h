@@ -2,23 +2,23 @@
 // Waiting across loops: WaitQueue, AsyncMutex, Completion.
 //
 // A coroutine waits on its own loop and is resumed on that loop, whichever loop wakes it. Each object has one
-// short std::mutex inside, never held across a resumption. No object allocates: waiters live in the frames of
+// short Mutex inside, never held across a resumption. No object allocates: waiters live in the frames of
 // the waiting coroutines.
 #pragma once
 
 #include <coroutine>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "transport/runtime/check.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma {
 
 // A FIFO of suspended coroutines, guarded by a mutex of its owner: an asynchronous condition variable.
 //
-//     std::unique_lock lock(mutex);
+//     MutexLock lock(mutex);
 //     while (!condition) co_await queue.wait(lock);     // unlocks while suspended, NOT re-locked: see wait()
 class WaitQueue {
  public:
@@ -38,14 +38,14 @@ class WaitQueue {
 
   // Enqueues the coroutine, suspends it and unlocks `lock`. After resumption the lock is NOT held. Returns
   // false when cancel() ended the wait.
-  template <class Mutex>
-  auto wait(std::unique_lock<Mutex>& lock) {
-    return Awaiter<Mutex>(*this, lock, nullptr);
+  template <class M>
+  auto wait(MutexLock<M>& lock) {
+    return Awaiter<M>(*this, lock, nullptr);
   }
   // As wait(). *out is set to a handle for cancel(), valid while waiting.
-  template <class Mutex>
-  auto wait(std::unique_lock<Mutex>& lock, Waiter** out) {
-    return Awaiter<Mutex>(*this, lock, out);
+  template <class M>
+  auto wait(MutexLock<M>& lock, Waiter** out) {
+    return Awaiter<M>(*this, lock, out);
   }
 
   // Call these three with the owner's mutex held.
@@ -55,13 +55,13 @@ class WaitQueue {
   bool empty() const { return head_ == nullptr; }
 
  private:
-  template <class Mutex>
+  template <class M>
   class Awaiter {
    public:
-    Awaiter(WaitQueue& queue, std::unique_lock<Mutex>& lock, Waiter** out)
-        : queue_(queue), lock_(lock), out_(out) {}
+    Awaiter(WaitQueue& queue, MutexLock<M>& lock, Waiter** out) : queue_(queue), lock_(lock), out_(out) {}
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) {
+    // Unlocks what its caller locked.
+    void await_suspend(std::coroutine_handle<> h) NFSRDMA_UNCHECKED_LOCKS {
       waiter_.loop = Loop::current();
       NFSRDMA_CHECK(waiter_.loop != nullptr);
       waiter_.handle = h;
@@ -69,14 +69,13 @@ class WaitQueue {
       if (out_ != nullptr) *out_ = &waiter_;
       // After unlock() another loop may resume this coroutine and destroy this frame: do not touch it any
       // more.
-      std::unique_lock<Mutex> lock = std::move(lock_);
-      lock.unlock();
+      lock_.hand_over().unlock();
     }
     bool await_resume() const noexcept { return !waiter_.cancelled; }
 
    private:
     WaitQueue& queue_;
-    std::unique_lock<Mutex>& lock_;
+    MutexLock<M>& lock_;
     Waiter** out_;
     Waiter waiter_;
   };
@@ -119,9 +118,9 @@ class AsyncMutex {
 
  private:
   void unlock();
-  mutable std::mutex mutex_;
-  bool locked_ = false;
-  WaitQueue queue_;
+  mutable Mutex mutex_;
+  bool locked_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  WaitQueue queue_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 // Hands one value to one waiter: from the reader of replies to the coroutine that made the call. If both are
@@ -134,7 +133,7 @@ class Completion {
     std::coroutine_handle<> h;
     Loop* loop = nullptr;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       value_.emplace(std::move(value));
       h = std::exchange(handle_, {});
       loop = loop_;
@@ -147,7 +146,7 @@ class Completion {
     }
   }
   bool ready() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return value_.has_value();
   }
   auto wait() {
@@ -155,14 +154,14 @@ class Completion {
       Completion& c;
       bool await_ready() const noexcept { return c.ready(); }
       bool await_suspend(std::coroutine_handle<> h) {
-        std::lock_guard lock(c.mutex_);
+        MutexLock lock(c.mutex_);
         if (c.value_) return false;
         c.loop_ = Loop::current();
         c.handle_ = h;
         return true;
       }
       T await_resume() {
-        std::lock_guard lock(c.mutex_);
+        MutexLock lock(c.mutex_);
         return std::move(*c.value_);
       }
     };
@@ -170,10 +169,10 @@ class Completion {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<T> value_;
-  std::coroutine_handle<> handle_;
-  Loop* loop_ = nullptr;
+  mutable Mutex mutex_;
+  std::optional<T> value_ NFSRDMA_GUARDED_BY(mutex_);
+  std::coroutine_handle<> handle_ NFSRDMA_GUARDED_BY(mutex_);
+  Loop* loop_ NFSRDMA_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace nfsrdma

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/attributes/exports.h"
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 
 uint32_t Exports::index_of(const FilesystemId& id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto known = indices_.find({id.major, id.minor});
   if (known != indices_.end()) return known->second;
   const auto next = static_cast<uint32_t>(indices_.size());

@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
+
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -28,8 +29,8 @@ class Exports {
   static uint64_t ino(uint32_t export_index, const FilesystemId& id, uint64_t fileid);
 
  private:
-  std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, uint32_t> indices_;  // by FilesystemId
+  Mutex mutex_;
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> indices_ NFSRDMA_GUARDED_BY(mutex_);  // by FilesystemId
 };
 
 }  // namespace nfsrdma::client

@@ -8,10 +8,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "client/api/node.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 #include "transport/runtime/task.h"
 
@@ -24,7 +24,7 @@ class HiddenRemovals {
    public:
     Pending() = default;
     Pending(HiddenRemovals& all, NodeRef directory) : all_(&all), directory_(std::move(directory)) {
-      std::lock_guard lock(all.mutex_);
+      MutexLock lock(all.mutex_);
       ++all.pending_[directory_.get()];
     }
     Pending(Pending&& other) noexcept
@@ -41,14 +41,14 @@ class HiddenRemovals {
 
   // The number of removals that ended so far.
   uint64_t count() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return over_;
   }
   // Waits for the removals in `directory`. Returns true if any removal, in any directory, ended since count()
   // was `before`.
   Task<bool> over_since(uint64_t before, NodeRef directory) {
     for (;;) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (!pending_.contains(directory.get())) co_return over_ != before;
       co_await done_.wait(lock);
     }
@@ -56,17 +56,17 @@ class HiddenRemovals {
 
  private:
   void over(const Node* directory) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++over_;
     const auto of = pending_.find(directory);
     if (--of->second == 0) pending_.erase(of);
     done_.notify_all();
   }
 
-  mutable std::mutex mutex_;
-  std::map<const Node*, unsigned> pending_;
-  uint64_t over_ = 0;
-  WaitQueue done_;
+  mutable Mutex mutex_;
+  std::map<const Node*, unsigned> pending_ NFSRDMA_GUARDED_BY(mutex_);
+  uint64_t over_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  WaitQueue done_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::client

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -80,7 +82,7 @@ void NameCache::erase(NameEntry& e) {
 }
 
 std::optional<NameCache::Found> NameCache::find(Node& directory, std::string_view name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const NameEntry* e = entry(directory, name);
   if (e == nullptr) return std::nullopt;
   if (e->child == nullptr) return Found{{}, e->belief};
@@ -112,12 +114,12 @@ void NameCache::bound_names_of(Node& child) {
 }
 
 void NameCache::put(Node& directory, std::string_view name, Node* child, NameBelief belief) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   store(directory, name, child, belief);
 }
 
 NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node* child, NameBelief belief) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const NameEntry* e = entry(directory, name);
   uint64_t changed = 0;
   if (e == nullptr) {
@@ -141,13 +143,13 @@ NameCache::Learnt NameCache::learn(Node& directory, std::string_view name, Node*
 }
 
 void NameCache::remove(Node& directory, std::string_view name, uint64_t order) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (NameEntry* e = entry(directory, name); e != nullptr) erase(*e);
   note_forgotten(directory, order);
 }
 
 void NameCache::doubt(Node& directory, std::string_view name, uint64_t order) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (NameEntry* e = entry(directory, name); e != nullptr) {
     e->belief = NameBelief{.order = order};
   } else {
@@ -156,7 +158,7 @@ void NameCache::doubt(Node& directory, std::string_view name, uint64_t order) {
 }
 
 void NameCache::forget(Node& node) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (NamesOfDirectory* names = links_(node).as_directory.get()) {
     while (names->newest != nullptr) erase(*names->newest);
   }
@@ -164,7 +166,7 @@ void NameCache::forget(Node& node) {
 }
 
 std::optional<NameCache::Name> NameCache::name_of(Node& node) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (NameEntry* e = links_(node).as_child; e != nullptr; e = e->in_child.next) {
     if (NodeTableAccess::try_acquire(*e->directory)) return Name{NodeRef::adopt(e->directory), e->name};
   }
@@ -172,7 +174,7 @@ std::optional<NameCache::Name> NameCache::name_of(Node& node) {
 }
 
 std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<NodeRef> some;
   size_t steps = 8 * most;  // negative entries may stand in between
   for (const NameEntry* e = newest(directory); e != nullptr && steps-- != 0 && some.size() < most;
@@ -184,7 +186,7 @@ std::vector<NodeRef> NameCache::children(Node& directory, size_t most) const {
 }
 
 std::vector<std::string> NameCache::names_in(Node& directory) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<std::string> names;
   for (const NameEntry* e = newest(directory); e != nullptr; e = e->in_directory.next)
     names.push_back(e->name);
@@ -192,7 +194,7 @@ std::vector<std::string> NameCache::names_in(Node& directory) const {
 }
 
 size_t NameCache::size() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return size_;
 }
 

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +21,7 @@
 
 #include "client/api/node.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -123,23 +123,22 @@ class NameCache {
   size_t size() const;
 
  private:
-  // mutex_ is held.
-  NamesOfDirectory& names_of(Node& directory);
-  void store(Node& directory, std::string_view name, Node* child, NameBelief belief);
-  void link_child(NameEntry& e, Node* child);
-  void unlink_child(NameEntry& e);
-  NameEntry* entry(Node& directory, std::string_view name) const;
-  const NameEntry* newest(Node& directory) const;
-  void note_forgotten(Node& directory, uint64_t order);
-  void erase(NameEntry& e);
-  void bound_names_of(Node& child);
+  NamesOfDirectory& names_of(Node& directory) NFSRDMA_REQUIRES(mutex_);
+  void store(Node& directory, std::string_view name, Node* child, NameBelief belief) NFSRDMA_REQUIRES(mutex_);
+  void link_child(NameEntry& e, Node* child) NFSRDMA_REQUIRES(mutex_);
+  void unlink_child(NameEntry& e) NFSRDMA_REQUIRES(mutex_);
+  NameEntry* entry(Node& directory, std::string_view name) const NFSRDMA_REQUIRES(mutex_);
+  const NameEntry* newest(Node& directory) const NFSRDMA_REQUIRES(mutex_);
+  void note_forgotten(Node& directory, uint64_t order) NFSRDMA_REQUIRES(mutex_);
+  void erase(NameEntry& e) NFSRDMA_REQUIRES(mutex_);
+  void bound_names_of(Node& child) NFSRDMA_REQUIRES(mutex_);
 
   const LinksOf links_;
-  mutable std::mutex mutex_;
-  size_t size_ = 0;
-  NameEntry* newest_negative_ = nullptr;
-  NameEntry* oldest_negative_ = nullptr;
-  size_t negatives_ = 0;
+  mutable Mutex mutex_;
+  size_t size_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  NameEntry* newest_negative_ NFSRDMA_GUARDED_BY(mutex_) = nullptr;
+  NameEntry* oldest_negative_ NFSRDMA_GUARDED_BY(mutex_) = nullptr;
+  size_t negatives_ NFSRDMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nfsrdma::client

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 
 Sweeps::Places::iterator Sweeps::place(const Node& directory) {
@@ -28,7 +30,7 @@ SweepRef Sweeps::asked(const Node& directory, TimePoint now, Duration window) {
 }
 
 SweepRef Sweeps::at(const Node& directory, TimePoint now, Duration window) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto at = place(directory);
   if (at != places_.end() && now - at->sweep->used_ > window) {
     erase(at);
@@ -44,18 +46,18 @@ SweepRef Sweeps::at(const Node& directory, TimePoint now, Duration window) {
 }
 
 SweepRef Sweeps::find(const Node& directory, TimePoint now, Duration window) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = place(directory);
   return at == places_.end() || now - at->sweep->used_ > window ? nullptr : at->sweep;
 }
 
 void Sweeps::forget(const Node& directory) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (const auto at = place(directory); at != places_.end()) erase(at);
 }
 
 void Sweeps::keep(const Node& directory, std::vector<ListedEntry> entries, const NameBelief& belief) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = place(directory);
   if (at == places_.end()) return;
   for (auto last = places_.rbegin(); waiting_ + entries.size() > kMostWaiting && last != places_.rend();
@@ -72,7 +74,7 @@ void Sweeps::keep(const Node& directory, std::vector<ListedEntry> entries, const
 
 std::optional<WaitingEntry> Sweeps::take(const Node& directory, std::string_view name) {
   if (waiting_ == 0) return std::nullopt;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = place(directory);
   if (at == places_.end()) return std::nullopt;
   Sweep::WaitingByName& kept = at->sweep->waiting_;
@@ -85,8 +87,8 @@ std::optional<WaitingEntry> Sweeps::take(const Node& directory, std::string_view
 }
 
 void Sweeps::drop_old(TimePoint now, Duration window) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(places_, [&](const Place& p) {
+  MutexLock lock(mutex_);
+  std::erase_if(places_, [&](const Place& p) NFSRDMA_REQUIRES(mutex_) {
     const bool old = now - p.sweep->used_ > window;
     if (old) drop_waiting(*p.sweep);
     return old;

@@ -23,7 +23,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +33,7 @@
 #include "client/core/names/listed_entry.h"
 #include "client/core/names/name_cache.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 #include "xdr/nfs4/basic.h"
 
@@ -136,14 +136,13 @@ class Sweeps {
     SweepRef sweep;
   };
   using Places = std::vector<Place>;
-  // mutex_ is held.
-  Places::iterator place(const Node& directory);
-  void drop_waiting(Sweep& sweep);
-  void erase(Places::iterator at);
+  Places::iterator place(const Node& directory) NFSRDMA_REQUIRES(mutex_);
+  void drop_waiting(Sweep& sweep) NFSRDMA_REQUIRES(mutex_);
+  void erase(Places::iterator at) NFSRDMA_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  Places places_;                   // latest first
-  std::atomic<size_t> waiting_{0};  // entries of all directories; changed only with mutex_ held
+  Mutex mutex_;
+  Places places_ NFSRDMA_GUARDED_BY(mutex_);  // latest first
+  std::atomic<size_t> waiting_{0};            // entries of all directories; changed only with mutex_ held
 };
 
 }  // namespace nfsrdma::client

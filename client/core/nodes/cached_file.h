@@ -21,6 +21,7 @@
 #include "client/core/nodes/cached_node.h"
 #include "client/core/read/read_history.h"
 #include "client/core/write/file_writes.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client {
@@ -97,7 +98,7 @@ class CachedOpen : public OpenFile {
 
   CachedOpen(NodeRef n, CachedFileRef f, rpc::CredentialPtr c, uint32_t a, bool sync)
       : node(std::move(n)), cached(std::move(f)), credential(std::move(c)), access(a), synchronous(sync) {
-    std::lock_guard lock(cached->cached.mutex);
+    MutexLock lock(cached->cached.mutex);
     errors_seen = cached->writes.errors();
   }
   // The same with the Node's mutex held; `errors`: FileWrites::errors().

@@ -29,7 +29,7 @@ CachedNodeTable::~CachedNodeTable() {
 NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
   const uint64_t hash = hash_of(handle);
   Shard& shard = shard_of(hash);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   if (CachedNode* known = shard.nodes.find(hash, handle)) {
     if (NodeTableAccess::try_acquire(*known)) return NodeRef::adopt(known);
     shard.nodes.erase(hash, *known);  // being destroyed: drop() finds it unlisted
@@ -44,7 +44,7 @@ NodeRef CachedNodeTable::get(std::string_view handle, uint32_t export_index) {
 NodeRef CachedNodeTable::find(std::string_view handle) {
   const uint64_t hash = hash_of(handle);
   Shard& shard = shard_of(hash);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   CachedNode* known = shard.nodes.find(hash, handle);
   if (known == nullptr || !NodeTableAccess::try_acquire(*known)) return {};
   return NodeRef::adopt(known);
@@ -53,7 +53,7 @@ NodeRef CachedNodeTable::find(std::string_view handle) {
 void CachedNodeTable::prefetch(std::string_view handle) {
   const uint64_t hash = hash_of(handle);
   Shard& shard = shard_of(hash);
-  std::lock_guard lock(shard.mutex);
+  MutexLock lock(shard.mutex);
   // Inlined here: GCC 12 takes a function that only prefetches for one without effect and removes the call.
   __builtin_prefetch(shard.nodes.beginning(hash));
 }
@@ -62,7 +62,7 @@ void CachedNodeTable::each(const std::function<void(const NodeRef&)>& visit) {
   for (Shard& shard : shards_) {
     std::vector<NodeRef> nodes;
     {
-      std::lock_guard lock(shard.mutex);
+      MutexLock lock(shard.mutex);
       nodes.reserve(shard.nodes.size());
       shard.nodes.each([&](CachedNode& node) {
         if (NodeTableAccess::try_acquire(node)) nodes.push_back(NodeRef::adopt(&node));
@@ -85,7 +85,7 @@ void CachedNodeTable::drop(CachedNode& node) {
   {
     const uint64_t hash = hash_of(node.handle());
     Shard& shard = shard_of(hash);
-    std::lock_guard lock(shard.mutex);
+    MutexLock lock(shard.mutex);
     if (shard.nodes.erase(hash, node)) note_dropped(hash);
   }
   size_.fetch_sub(1, std::memory_order_relaxed);

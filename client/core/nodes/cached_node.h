@@ -16,7 +16,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -29,6 +28,7 @@
 #include "client/core/nodes/handle_index.h"
 #include "client/core/nodes/kernel_view.h"
 #include "client/core/read/data_cache.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/small_mutex.h"
 
 namespace nfsrdma::client {
@@ -62,33 +62,35 @@ class CachedNode : public Node {
 
   mutable SmallMutex mutex;
   // --- guarded by mutex ---
-  AttributeCache attributes;
-  ContentState contents;
-  KernelState kernel;
-  DirectoryUse use;
-  NamesState names_known;
+  AttributeCache attributes NFSRDMA_GUARDED_BY(mutex);
+  ContentState contents NFSRDMA_GUARDED_BY(mutex);
+  KernelState kernel NFSRDMA_GUARDED_BY(mutex);
+  DirectoryUse use NFSRDMA_GUARDED_BY(mutex);
+  NamesState names_known NFSRDMA_GUARDED_BY(mutex);
   // A sweep fetched the attributes (sweeps.h), and no application has asked for them since.
-  bool swept = false;
+  bool swept NFSRDMA_GUARDED_BY(mutex) = false;
   // How often we wrote, truncated or dropped its data. Data of a READ that was in progress then may be older,
   // even if the change attribute is the same.
   std::atomic<uint32_t> data_touched{0};
   // The kernel's pages belong to this change attribute, and no invalidation of them is in progress.
-  bool pages_are_of(uint64_t change) const { return contents.are_of(change) && !kernel.dropping(); }
+  bool pages_are_of(uint64_t change) const NFSRDMA_REQUIRES(mutex) {
+    return contents.are_of(change) && !kernel.dropping();
+  }
   // As far as is known, names of that epoch are still valid.
-  bool names_hold(uint64_t epoch) const {
+  bool names_hold(uint64_t epoch) const NFSRDMA_REQUIRES(mutex) {
     return epoch == names_known.epoch && contents.are_of(attributes.get().change);
   }
-  AccessCache access;
+  AccessCache access NFSRDMA_GUARDED_BY(mutex);
   // For files under a promise (AttributeCache::promise): the sequence numbers of the request that brought it,
   // and of a moment after its reply. The promise covers the file's names, too (RFC 8881 section 10.4): a name
   // that was seen under the promise is valid.
-  uint64_t promised_by = 0, promised_since = 0;
-  bool name_holds(const NameBelief& belief) const {
+  uint64_t promised_by NFSRDMA_GUARDED_BY(mutex) = 0, promised_since NFSRDMA_GUARDED_BY(mutex) = 0;
+  bool name_holds(const NameBelief& belief) const NFSRDMA_REQUIRES(mutex) {
     return attributes.promised() && belief.asked != 0 &&
            (belief.asked == promised_by || belief.asked > promised_since);
   }
-  // Null while nobody has the file open. The mutex is held.
-  virtual std::shared_ptr<CachedFile> cached_file() const = 0;
+  // Null while nobody has the file open.
+  virtual std::shared_ptr<CachedFile> cached_file() const NFSRDMA_REQUIRES(mutex) = 0;
   // --- guarded by the name cache's lock ---
   NameLinks names;
 
@@ -147,8 +149,8 @@ class CachedNodeTable {
   static constexpr size_t kShards = 16;
   static constexpr size_t kDropped = 16384;
   struct Shard {
-    std::mutex mutex;
-    HandleIndex nodes;
+    Mutex mutex;
+    HandleIndex nodes NFSRDMA_GUARDED_BY(mutex);
   };
   static uint64_t hash_of(std::string_view handle) { return std::hash<std::string_view>{}(handle); }
   // Which of `count` parts (a power of two). Uses the upper bits, because HandleIndex uses the lower bits.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/nodes/kernel_view.h"
 
-#include <mutex>
-
 #include "client/core/nodes/cached_node.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -13,7 +12,7 @@ Task<> KernelView::drop_data(NodeRef node) const {
 
 Task<> KernelView::drop_counted(NodeRef node) const {
   if (front_end_ != nullptr) co_await front_end_->drop_data(node);
-  std::lock_guard lock(cached_node(node).mutex);
+  MutexLock lock(cached_node(node).mutex);
   cached_node(node).kernel.drop_ended();
 }
 

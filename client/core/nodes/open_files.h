@@ -8,11 +8,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "client/api/node.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -21,8 +21,8 @@ class OpenFiles {
  public:
   // The file stays until unpin() was called and F::in_use() is false.
   std::shared_ptr<F> pin(N& node) {
-    std::lock_guard lock(mutex_);
-    std::lock_guard node_lock(node.mutex);
+    MutexLock lock(mutex_);
+    MutexLock node_lock(node.mutex);
     if (!node.file) {
       node.file = std::make_shared<F>(node);
       files_.emplace(&node, NodeRef(&node));
@@ -33,7 +33,7 @@ class OpenFiles {
 
   void unpin(N& node) {
     {
-      std::lock_guard node_lock(node.mutex);
+      MutexLock node_lock(node.mutex);
       --node.file->pins;
     }
     drop_if_unused(node);
@@ -42,8 +42,8 @@ class OpenFiles {
   void drop_if_unused(N& node) {
     NodeRef last;  // released after the locks
     std::shared_ptr<F> file;
-    std::lock_guard lock(mutex_);
-    std::lock_guard node_lock(node.mutex);
+    MutexLock lock(mutex_);
+    MutexLock node_lock(node.mutex);
     if (!node.file || node.file->in_use()) return;
     file = std::move(node.file);
     const auto it = files_.find(&node);
@@ -53,7 +53,7 @@ class OpenFiles {
 
   // A snapshot.
   std::vector<NodeRef> all() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     std::vector<NodeRef> nodes;
     nodes.reserve(files_.size());
     for (const auto& [node, reference] : files_) nodes.push_back(reference);
@@ -61,8 +61,8 @@ class OpenFiles {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::unordered_map<N*, NodeRef> files_;
+  mutable Mutex mutex_;
+  std::unordered_map<N*, NodeRef> files_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::client

@@ -2,11 +2,12 @@
 #include "client/core/read/ahead_readers.h"
 
 #include "client/core/read/read_pace.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
 void AheadReaders::sent(const void* descriptor, TimePoint now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   drop_old(now);
   const auto [at, added] = places_.try_emplace(descriptor);
   if (added) at->second = sent_.emplace(sent_.end(), descriptor, now);
@@ -15,7 +16,7 @@ void AheadReaders::sent(const void* descriptor, TimePoint now) {
 }
 
 void AheadReaders::closed(const void* descriptor) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = places_.find(descriptor);
   if (at == places_.end()) return;
   sent_.erase(at->second);
@@ -23,7 +24,7 @@ void AheadReaders::closed(const void* descriptor) {
 }
 
 size_t AheadReaders::count_with(const void* descriptor, TimePoint now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   drop_old(now);
   return places_.size() + (places_.contains(descriptor) ? 0 : 1);
 }

@@ -7,11 +7,11 @@
 
 #include <cstddef>
 #include <list>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -26,11 +26,11 @@ class AheadReaders {
 
  private:
   using Sent = std::list<std::pair<const void*, TimePoint>>;
-  void drop_old(TimePoint now);
+  void drop_old(TimePoint now) NFSRDMA_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  Sent sent_;  // the latest READ of each; oldest first
-  std::unordered_map<const void*, Sent::iterator> places_;
+  Mutex mutex_;
+  Sent sent_ NFSRDMA_GUARDED_BY(mutex_);  // the latest READ of each; oldest first
+  std::unordered_map<const void*, Sent::iterator> places_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::client

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -28,7 +30,7 @@ DataCache::Pages DataCache::range(size_t first, size_t last) {
 
 void DataCache::set_limit(uint64_t bytes) {
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   limit_.store(bytes, std::memory_order_relaxed);
   make_room(bytes, going);
   trim_answered(going);
@@ -58,7 +60,7 @@ DataCache::Found DataCache::find(const Node& node, uint64_t offset, size_t size,
   found.missing = size;
   if (empty()) return found;
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file == nullptr) return found;
   if (file->confirmed < oldest) {
@@ -166,7 +168,7 @@ void DataCache::recount(File& file, Class c, uint64_t bytes) {
 }
 
 Task<> DataCache::wait(const Node& node, uint64_t offset) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file == nullptr) co_return;
   const auto e = at_or_after(*file, offset);
@@ -180,7 +182,7 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t offse
                                                 BufferPool& buffers) {
   uint64_t from = offset, end = offset + size;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (File* file = find_file(node)) {
       from = first_not_here(*file, from);
       const auto e = at_or_after(*file, from);
@@ -200,7 +202,7 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
   const uint64_t end = from + room.size();
   Fill fill{&node, from, 0, std::move(room)};
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file != nullptr) {
     const auto e = at_or_after(*file, from);
@@ -227,14 +229,14 @@ std::optional<DataCache::Fill> DataCache::begin(const Node& node, uint64_t from,
 }
 
 bool DataCache::covers(const Node& node, uint64_t offset, size_t size) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file == nullptr) return false;
   return first_not_here(*file, offset) >= offset + size;
 }
 
 bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(*fill.file);
   const auto e = file == nullptr ? Extents::iterator() : file->extents.find(fill.offset);
   if (file == nullptr || e == file->extents.end() || e->second.id != fill.id) {
@@ -260,7 +262,7 @@ bool DataCache::complete(const Fill& fill, size_t bytes, bool end, TimePoint now
 }
 
 void DataCache::abandon(const Fill& fill, size_t bytes) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   numbers_.refused_bytes += bytes;
   File* file = find_file(*fill.file);
   if (file == nullptr) return;
@@ -275,19 +277,19 @@ void DataCache::abandon(const Fill& fill, size_t bytes) {
 
 void DataCache::confirm(const Node& node, TimePoint now) {
   if (empty()) return;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (File* file = find_file(node)) file->confirmed = std::max(file->confirmed, now);
 }
 
 void DataCache::doubt_all() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [node, file] : files_) file->confirmed = TimePoint::min();
 }
 
 void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
   if (empty()) return;
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file == nullptr) return;
   file->size.reset();
@@ -311,7 +313,7 @@ void DataCache::punch(const Node& node, uint64_t offset, uint64_t end) {
 void DataCache::drop(const Node& node) {
   if (empty()) return;
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   File* file = find_file(node);
   if (file == nullptr) return;
   remove_all(*file, going);
@@ -320,7 +322,7 @@ void DataCache::drop(const Node& node) {
 
 void DataCache::drop_all() {
   Going going;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [node, file] : files_) remove_all(*file, going);
   files_.clear();
 }
@@ -365,7 +367,7 @@ void DataCache::leave_slabs(BufferPool& buffers) {
       std::ranges::copy(old.room.bytes, data.bytes.begin());
       moved += data.size();
       Going going{std::move(old.room)};
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       replace(old, std::move(data), going);
     }
   }
@@ -374,7 +376,7 @@ void DataCache::leave_slabs(BufferPool& buffers) {
 std::vector<DataCache::Fill> DataCache::look_for_leaving(size_t& left) {
   std::vector<Fill> found;
   size_t bytes = 0;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   left = std::min(left, all_.size());
   for (size_t looked = 0; left > 0 && looked < kLookedAt && bytes < kMaxExtentBytes; ++looked, --left) {
     if (look_next_ == all_.end()) look_next_ = all_.begin();
@@ -438,7 +440,7 @@ void DataCache::trim_answered(Going& going) {
 }
 
 DataCache::Numbers DataCache::numbers() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Numbers n = numbers_;
   n.bytes = bytes_;
   return n;

@@ -30,7 +30,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -38,6 +37,7 @@
 #include <vector>
 
 #include "transport/memory/buffer.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client {
@@ -170,42 +170,43 @@ class DataCache {
     WaitQueue filled;  // woken when an extent is filled or dropped
   };
 
-  // All with the lock held.
-  File* find_file(const Node& file) const;
+  File* find_file(const Node& file) const NFSRDMA_REQUIRES(mutex_);
   static Extents::iterator at_or_after(File& file, uint64_t offset);
   static uint64_t first_not_here(File& file, uint64_t from);
-  size_t take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into);
-  void note_answered(Extent& extent, size_t first, size_t last);
-  void set_class(Extent& extent, Class to);
+  size_t take_valid(Extent& extent, uint64_t offset, uint64_t end, std::vector<Slice>& into)
+      NFSRDMA_REQUIRES(mutex_);
+  void note_answered(Extent& extent, size_t first, size_t last) NFSRDMA_REQUIRES(mutex_);
+  void set_class(Extent& extent, Class to) NFSRDMA_REQUIRES(mutex_);
   Room& room(Class c) { return c == Class::kAnswered ? answered_ : kept_; }
   static Queue& queue(File& file, Class c) { return c == Class::kAnswered ? file.answered : file.kept; }
-  void enter(Extent& extent);
-  void leave(Extent& extent);
-  void recount(File& file, Class c, uint64_t bytes);
+  void enter(Extent& extent) NFSRDMA_REQUIRES(mutex_);
+  void leave(Extent& extent) NFSRDMA_REQUIRES(mutex_);
+  void recount(File& file, Class c, uint64_t bytes) NFSRDMA_REQUIRES(mutex_);
   // Moves its memory to `going`, which is freed after the lock.
   using Going = std::vector<Slice>;
-  void remove(Extents::iterator extent, Going& going);
-  void remove_all(File& file, Going& going);
-  void drop_if_idle(File& file);
-  // Looks at the next extents, at most `left`, and returns those in leaving slabs. Reduces `left`.
+  void remove(Extents::iterator extent, Going& going) NFSRDMA_REQUIRES(mutex_);
+  void remove_all(File& file, Going& going) NFSRDMA_REQUIRES(mutex_);
+  void drop_if_idle(File& file) NFSRDMA_REQUIRES(mutex_);
+  // Locks. Looks at the next extents, at most `left`, and returns those in leaving slabs. Reduces `left`.
   std::vector<Fill> look_for_leaving(size_t& left);
-  void replace(const Fill& old, Slice data, Going& going);
-  bool make_room(uint64_t limit, Going& going);
-  bool evict_one(Class from, Going& going);
-  void trim_answered(Going& going);
+  void replace(const Fill& old, Slice data, Going& going) NFSRDMA_REQUIRES(mutex_);
+  bool make_room(uint64_t limit, Going& going) NFSRDMA_REQUIRES(mutex_);
+  bool evict_one(Class from, Going& going) NFSRDMA_REQUIRES(mutex_);
+  void trim_answered(Going& going) NFSRDMA_REQUIRES(mutex_);
   uint64_t bytes_of(Class c) const;  // the limit of this class
   static uint64_t sharers(size_t files) { return std::clamp<uint64_t>(files, 1, kMostSharers); }
 
-  mutable std::mutex mutex_;
-  std::unordered_map<const Node*, std::unique_ptr<File>> files_;
-  Room answered_, kept_;
-  std::list<Extent*> all_;          // in order of begin()
-  Place look_next_{all_.end()};     // in all_: where the search for leaving slabs continues
+  mutable Mutex mutex_;
+  std::unordered_map<const Node*, std::unique_ptr<File>> files_ NFSRDMA_GUARDED_BY(mutex_);
+  Room answered_ NFSRDMA_GUARDED_BY(mutex_), kept_ NFSRDMA_GUARDED_BY(mutex_);
+  std::list<Extent*> all_ NFSRDMA_GUARDED_BY(mutex_);  // in order of begin()
+  // In all_: where the search for leaving slabs continues.
+  Place look_next_ NFSRDMA_GUARDED_BY(mutex_){all_.end()};
   std::atomic<size_t> sharing_{0};  // files in kept_
-  uint64_t next_id_ = 1;
+  uint64_t next_id_ NFSRDMA_GUARDED_BY(mutex_) = 1;
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> bytes_{0};  // kFilling included
-  Numbers numbers_;
+  Numbers numbers_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::client

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/core/read/read_ahead.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -12,7 +13,7 @@ ReadHistory::~ReadHistory() = default;
 
 ReadHistory::Turn::Turn(ReadHistory& history, uint64_t offset, uint64_t size)
     : history_(history), size_(size) {
-  std::lock_guard lock(history_.mutex_);
+  MutexLock lock(history_.mutex_);
   if (!history_.pattern_) history_.pattern_ = std::make_unique<ReadPattern>();
   history_.pattern_->note(offset, size);
   history_.asked_ += size;
@@ -20,28 +21,28 @@ ReadHistory::Turn::Turn(ReadHistory& history, uint64_t offset, uint64_t size)
 }
 
 ReadHistory::Turn::~Turn() {
-  std::lock_guard lock(history_.mutex_);
+  MutexLock lock(history_.mutex_);
   history_.asked_ -= size_;
 }
 
 std::optional<ReadRange> ReadHistory::next(uint64_t window, uint64_t piece, uint64_t end) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!pattern_ || window <= most_asked_) return std::nullopt;
   return pattern_->next(window, piece, end);
 }
 
 void ReadHistory::put_back(const ReadRange& rest) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (pattern_) pattern_->put_back(rest);
 }
 
 void ReadHistory::missed(uint64_t offset, uint64_t size) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (pattern_) pattern_->missed(offset, size);
 }
 
 bool ReadHistory::foretells() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return pattern_ && pattern_->kind() != ReadPattern::Kind::kNone;
 }
 

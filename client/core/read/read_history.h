@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
+
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -41,10 +42,10 @@ class ReadHistory {
   bool foretells() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::unique_ptr<ReadPattern> pattern_;
-  uint64_t asked_ = 0;       // bytes without an answer
-  uint64_t most_asked_ = 0;  // its recent maximum
+  mutable Mutex mutex_;
+  std::unique_ptr<ReadPattern> pattern_ NFSRDMA_GUARDED_BY(mutex_);
+  uint64_t asked_ NFSRDMA_GUARDED_BY(mutex_) = 0;       // bytes without an answer
+  uint64_t most_asked_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // its recent maximum
 };
 
 }  // namespace nfsrdma::client

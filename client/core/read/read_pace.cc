@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client {
 namespace {
 
@@ -44,7 +46,7 @@ bool ReadPace::probing(TimePoint now) const {
 }
 
 ReadPace::Sent ReadPace::sending(TimePoint now) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   turn(now);
   return {now, delivered_};
 }
@@ -52,7 +54,7 @@ ReadPace::Sent ReadPace::sending(TimePoint now) const {
 void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
   const Duration took = std::max<Duration>(now - sent.at, 1us);
   const Duration waited = took - std::chrono::nanoseconds(bytes * kLocalNanoseconds);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   turn(now);
   delivered_ += bytes;
   if (probing(now)) probed_ = std::min(probed_, took);
@@ -62,7 +64,7 @@ void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
 }
 
 uint64_t ReadPace::window(TimePoint now) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   turn(now);
   const double worth = probing(now) ? 0.5 : 2;  // round trips
   if (delay_ == Duration::max() || std::min(now_.wait, before_.wait) < kWorthwhile) return 0;

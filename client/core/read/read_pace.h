@@ -20,9 +20,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -48,17 +48,19 @@ class ReadPace {
     Duration wait = Duration::max();  // the shortest, without the bytes' time on this machine
     double rate = 0;                  // bytes per second
   };
-  // The lock is held.
-  void turn(TimePoint now) const;
-  bool probing(TimePoint now) const;
+  void turn(TimePoint now) const NFSRDMA_REQUIRES(mutex_);
+  bool probing(TimePoint now) const NFSRDMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  uint64_t delivered_ = 0;
-  mutable Period now_, before_;
-  mutable TimePoint since_{};  // start of now_
-  mutable Duration delay_ = Duration::max(), probed_ = Duration::max();
-  mutable TimePoint empty_at_{};                  // READs sent after this time found the path empty
-  mutable TimePoint probe_at_{}, probe_until_{};  // start of the next probe; end of the present one
+  mutable Mutex mutex_;
+  uint64_t delivered_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  mutable Period now_ NFSRDMA_GUARDED_BY(mutex_), before_ NFSRDMA_GUARDED_BY(mutex_);
+  mutable TimePoint since_ NFSRDMA_GUARDED_BY(mutex_){};  // start of now_
+  mutable Duration delay_ NFSRDMA_GUARDED_BY(mutex_) = Duration::max();
+  mutable Duration probed_ NFSRDMA_GUARDED_BY(mutex_) = Duration::max();
+  // READs sent after this time found the path empty.
+  mutable TimePoint empty_at_ NFSRDMA_GUARDED_BY(mutex_){};
+  // Start of the next probe; end of the present one.
+  mutable TimePoint probe_at_ NFSRDMA_GUARDED_BY(mutex_){}, probe_until_ NFSRDMA_GUARDED_BY(mutex_){};
 };
 
 }  // namespace nfsrdma::client

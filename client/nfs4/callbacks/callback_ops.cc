@@ -3,6 +3,7 @@
 #include "client/nfs4/callbacks/callback.h"
 #include "client/nfs4/state/file_state.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {
@@ -157,7 +158,7 @@ Task<CB_GETATTR4res> CallbackServer::getattr(CB_GETATTR4args args,
 nfsstat4 CallbackServer::wake_lock_waiters(const nfs_fh4& fh) {
   const NodeRef node = nodes_.find(fh);
   if (!node) return NFS4ERR_BADHANDLE;
-  std::lock_guard lock(nfs4_node(node).mutex);
+  MutexLock lock(nfs4_node(node).mutex);
   if (nfs4_node(node).file) nfs4_node(node).file->unlocked.notify_all();
   return NFS4_OK;
 }

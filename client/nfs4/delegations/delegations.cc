@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 namespace {
 
@@ -13,13 +15,13 @@ std::string key(const nfs4::nfs_fh4& fh) {
 }  // namespace
 
 uint64_t Delegations::begin_asking() {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   asking_.push_back(next_asking_);
   return next_asking_++;
 }
 
 void Delegations::end_asking(uint64_t number) {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   *std::ranges::find(asking_, number) = asking_.back();
   asking_.pop_back();
   if (gone_.empty()) return;
@@ -28,7 +30,7 @@ void Delegations::end_asking(uint64_t number) {
 }
 
 void Delegations::remember_gone(const nfs4::stateid4& stateid) {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   if (asking_.empty() || !gone_states_.insert(stateid.other).second) return;
   gone_.emplace_back(next_asking_, stateid.other);
   if (gone_.size() > kMost) forget_gone();
@@ -40,23 +42,23 @@ void Delegations::forget_gone() {
 }
 
 bool Delegations::went_lately(const nfs4::stateid4& stateid) const {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   return gone_states_.contains(stateid.other);
 }
 
 bool Delegations::being_asked_for(uint64_t begun) const {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   return std::ranges::any_of(asking_, [begun](uint64_t number) { return number < begun; });
 }
 
 uint64_t Delegations::begun_so_far() const {
-  std::lock_guard lock(asking_mutex_);
+  MutexLock lock(asking_mutex_);
   return next_asking_;
 }
 
 void Delegations::add(const DelegationRef& delegation, Came came) {
   if (came == Came::kGranted) granted_.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   by_handle_.emplace(key(delegation->fh), delegation);
   if (came == Came::kUnwanted) return;
   delegation->place_ = by_use_.insert(by_use_.end(), delegation);
@@ -74,7 +76,7 @@ void Delegations::remove(const DelegationRef& delegation, Went went) {
   if (went == Went::kReturned) returned_.fetch_add(1, std::memory_order_relaxed);
   if (went == Went::kRevoked) revoked_.fetch_add(1, std::memory_order_relaxed);
   if (went != Went::kReplaced) remember_gone(delegation->stateid);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   leave_use(*delegation);
   const auto [first, last] = by_handle_.equal_range(key(delegation->fh));
   const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second == delegation; });
@@ -82,17 +84,17 @@ void Delegations::remove(const DelegationRef& delegation, Went went) {
 }
 
 void Delegations::used(const DelegationRef& delegation) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (delegation->in_use_) by_use_.splice(by_use_.end(), by_use_, delegation->place_);
 }
 
 void Delegations::leaving(const DelegationRef& delegation) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   leave_use(*delegation);
 }
 
 Delegations::Found Delegations::find(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Found found;
   const auto [first, last] = by_handle_.equal_range(key(fh));
   for (auto it = first; it != last; ++it) {
@@ -103,7 +105,7 @@ Delegations::Found Delegations::find(const nfs4::nfs_fh4& fh, const nfs4::statei
 }
 
 DelegationRef Delegations::find_write(const nfs4::nfs_fh4& fh) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto [first, last] = by_handle_.equal_range(key(fh));
   const auto it = std::find_if(first, last, [](const auto& entry) { return entry.second->write; });
   return it == last ? nullptr : it->second;
@@ -111,7 +113,7 @@ DelegationRef Delegations::find_write(const nfs4::nfs_fh4& fh) const {
 
 std::vector<DelegationRef> Delegations::oldest_beyond(size_t keep, bool read, bool write) {
   std::vector<DelegationRef> all;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const size_t held = (write ? writes_ : 0) + (read ? by_use_.size() - writes_ : 0);
   for (auto it = by_use_.begin(); it != by_use_.end() && all.size() + keep < held;) {
     const DelegationRef delegation = *it++;
@@ -123,7 +125,7 @@ std::vector<DelegationRef> Delegations::oldest_beyond(size_t keep, bool read, bo
 }
 
 std::vector<DelegationRef> Delegations::all() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {by_use_.begin(), by_use_.end()};
 }
 
@@ -134,7 +136,7 @@ DelegationStatistics Delegations::statistics() const {
   s.returned = returned_.load(std::memory_order_relaxed);
   s.revoked = revoked_.load(std::memory_order_relaxed);
   s.local_opens = local_opens_.load(std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   s.held_write = writes_;
   s.held_read = by_use_.size() - writes_;
   s.returning = by_handle_.size() - by_use_.size();

@@ -13,7 +13,6 @@
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include "client/api/statistics.h"
 #include "client/nfs4/protocol_types.h"
 #include "transport/rpc/credential.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -148,26 +148,27 @@ class Delegations {
   DelegationStatistics statistics() const;
 
  private:
-  void leave_use(Delegation& delegation);
+  void leave_use(Delegation& delegation) NFSRDMA_REQUIRES(mutex_);
   uint64_t begin_asking();
   void end_asking(uint64_t number);
   void remember_gone(const nfs4::stateid4& stateid);
-  void forget_gone();
+  void forget_gone() NFSRDMA_REQUIRES(asking_mutex_);
 
   const size_t most_;
   DelegationHolder* holder_ = nullptr;
-  mutable std::mutex mutex_;
-  std::unordered_multimap<std::string, DelegationRef> by_handle_;
-  std::list<DelegationRef> by_use_;  // the least recently used first
-  size_t writes_ = 0;                // of by_use_
-  mutable std::mutex asking_mutex_;
-  std::vector<uint64_t> asking_;  // the numbers of OPENs in flight; at most one per slot
-  uint64_t next_asking_ = 0;
+  mutable Mutex mutex_;
+  std::unordered_multimap<std::string, DelegationRef> by_handle_ NFSRDMA_GUARDED_BY(mutex_);
+  std::list<DelegationRef> by_use_ NFSRDMA_GUARDED_BY(mutex_);  // the least recently used first
+  size_t writes_ NFSRDMA_GUARDED_BY(mutex_) = 0;                // of by_use_
+  mutable Mutex asking_mutex_;
+  // The numbers of OPENs in flight; at most one per slot.
+  std::vector<uint64_t> asking_ NFSRDMA_GUARDED_BY(asking_mutex_);
+  uint64_t next_asking_ NFSRDMA_GUARDED_BY(asking_mutex_) = 0;
   // Delegations that ended while such an OPEN was in flight, each with next_asking_ at that time; at most
   // kMost.
   using Other = decltype(nfs4::stateid4::other);
-  std::deque<std::pair<uint64_t, Other>> gone_;
-  std::set<Other> gone_states_;
+  std::deque<std::pair<uint64_t, Other>> gone_ NFSRDMA_GUARDED_BY(asking_mutex_);
+  std::set<Other> gone_states_ NFSRDMA_GUARDED_BY(asking_mutex_);
   std::atomic<uint64_t> granted_{0}, recalled_{0}, returned_{0}, revoked_{0}, local_opens_{0};
 };
 

@@ -11,6 +11,7 @@
 
 #include "client/nfs4/ops/delegation_service.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {
@@ -57,7 +58,7 @@ DelegationRef DelegationService::take_delegation(FileState& file, const nfs4::OP
 void DelegationService::begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order) {
   if (!delegation) return;
   Nfs4Node& n = nfs4_node(node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   if (!n.file || n.file->delegation != delegation || !n.file->delegated()) return;
   n.attributes.promise(std::max<Duration>(options_.acregmax, kShortestPromise));
   n.promised_by = order;
@@ -68,7 +69,7 @@ void DelegationService::begin_promise(const NodeRef& node, const DelegationRef& 
 Task<> DelegationService::end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose) {
   DelegationRef delegation;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     const auto& file = nfs4_node(node).file;
     if (file) delegation = file->delegation;
     if (!delegation || (read_only && delegation->write)) co_return;
@@ -85,7 +86,7 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
   const std::shared_ptr<FileState> file = states_.pin_file(n);
   bool first = false, opened = false, writers = false;
   for (;;) {
-    std::unique_lock lock(n.mutex);
+    MutexLock lock(n.mutex);
     if (file->delegation != delegation) {
       // The server may have granted it again meanwhile (comes_again()): then that one is returned.
       const DelegationRef& now = file->delegation;
@@ -151,7 +152,7 @@ Task<> DelegationService::drop_and_tell(NodeRef node, std::shared_ptr<Dropping> 
 
 void DelegationService::give_back_soon(DelegationRef delegation) {
   {
-    std::lock_guard lock(returns_mutex_);
+    MutexLock lock(returns_mutex_);
     if (std::exchange(delegation->queued, true)) return;
     returns_.emplace_back(std::move(delegation), Clock::now());
     if (returning_ == kMostReturns) return;
@@ -164,7 +165,7 @@ Task<> DelegationService::give_back_queued() {
   for (;;) {
     std::pair<DelegationRef, TimePoint> next;
     {
-      std::lock_guard lock(returns_mutex_);
+      MutexLock lock(returns_mutex_);
       if (returns_.empty()) {
         --returning_;
         co_return;
@@ -227,7 +228,7 @@ std::optional<DelegationHolder::Known> DelegationService::delegated_attributes(c
   const NodeRef node = nodes_.find(delegation.fh);
   if (!node) return std::nullopt;
   Nfs4Node& n = nfs4_node(node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   // The attributes that came with the delegation may not be in the cache yet.
   if (!delegation.change) return std::nullopt;
   Known answer{.size = n.attributes.get().size, .change = *delegation.change};

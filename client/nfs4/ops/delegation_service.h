@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "client/nfs4/state/file_state.h"
 #include "client/nfs4/state/node.h"
 #include "client/nfs4/state/state_manager.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -86,9 +86,10 @@ class DelegationService final : public DelegationHolder {
   StateManager& states_;
   KeptData& kept_;
   WriteBack& write_back_;
-  std::mutex returns_mutex_;                                 // guards the next two
-  std::deque<std::pair<DelegationRef, TimePoint>> returns_;  // with the time since when each return is wanted
-  unsigned returning_ = 0;                                   // running give_back_queued() coroutines
+  Mutex returns_mutex_;
+  // With the time since when each return is wanted.
+  std::deque<std::pair<DelegationRef, TimePoint>> returns_ NFSRDMA_GUARDED_BY(returns_mutex_);
+  unsigned returning_ NFSRDMA_GUARDED_BY(returns_mutex_) = 0;  // running give_back_queued() coroutines
   std::atomic<unsigned> unknown_returning_{0};
 };
 

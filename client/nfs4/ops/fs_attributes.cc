@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "client/nfs4/ops/nfs4_filesystem.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -25,7 +26,7 @@ Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order
 void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const {
   {
     const Nfs4Node& n = nfs4_node(node);
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     asked = !attributes_.promised(n);
   }
   if (asked) b.getattr(kChangeAttribute);

@@ -6,6 +6,7 @@
 
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "client/nfs4/state/locks.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
@@ -163,7 +164,7 @@ Task<Result<nfs4::verifier4>> Nfs4Filesystem::commit_on_server(NodeRef node, rpc
 Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
   std::shared_ptr<FileState> file;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
   }
   if (file) co_await write_back_.restore_lost_writes(node, file);
@@ -178,7 +179,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   AsyncMutex::Guard turn;
   if (!owners.empty()) {
     {
-      std::lock_guard lock(nfs4_node(handle.node).mutex);
+      MutexLock lock(nfs4_node(handle.node).mutex);
       ++handle.file->unlocks_under_way;
     }
     auto locking = co_await handle.file->lock_mutex.lock();
@@ -186,7 +187,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   }
   bool dirty = false;
   {
-    std::lock_guard lock(nfs4_node(handle.node).mutex);
+    MutexLock lock(nfs4_node(handle.node).mutex);
     dirty = handle.file->unsaved();
   }
   const bool writer = (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
@@ -200,7 +201,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
       co_await write_back_.commit(handle.node, handle.file);
     }
     for (const LockUse& use : owners) (void)co_await locks_.unlock_in_turn(open, use, Lock{});
-    std::lock_guard lock(nfs4_node(handle.node).mutex);
+    MutexLock lock(nfs4_node(handle.node).mutex);
     --handle.file->unlocks_under_way;
     ++handle.file->unlocks_ended;
     handle.file->unlocked.notify_all();

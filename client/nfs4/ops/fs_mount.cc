@@ -10,6 +10,7 @@
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "transport/runtime/deadline.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
@@ -186,7 +187,7 @@ Task<> Nfs4Filesystem::write_back_everything() {
     std::shared_ptr<FileState> file;
     std::vector<std::pair<OpenStateRef, uint32_t>> openers;
     {
-      std::lock_guard lock(nfs4_node(node).mutex);
+      MutexLock lock(nfs4_node(node).mutex);
       file = nfs4_node(node).file;
       if (!file) continue;
       if (file->delegation) {

@@ -14,6 +14,7 @@
 #include "client/core/names/valid_name.h"
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
@@ -216,7 +217,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
 }
 
 void Nfs4Filesystem::note_owner(uint32_t uid, uint32_t owner) {
-  std::lock_guard lock(owners_mutex_);
+  MutexLock lock(owners_mutex_);
   if (uid != owner) {
     owners_[uid] = owner;
   } else if (!owners_.empty()) {
@@ -225,7 +226,7 @@ void Nfs4Filesystem::note_owner(uint32_t uid, uint32_t owner) {
 }
 
 uint32_t Nfs4Filesystem::owner_of_new(uint32_t uid) const {
-  std::lock_guard lock(owners_mutex_);
+  MutexLock lock(owners_mutex_);
   const auto found = owners_.find(uid);
   return found == owners_.end() ? uid : found->second;
 }

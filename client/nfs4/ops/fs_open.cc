@@ -14,6 +14,7 @@
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "client/nfs4/state/locks.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/handle_ops.h"
 #include "xdr/nfs4/open_ops.h"
 #include "xdr/nfs4/state_ops.h"
@@ -40,7 +41,7 @@ SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& aske
 }
 
 bool is_unsaved(const NodeRef& node, const FileState& file) {
-  std::lock_guard lock(nfs4_node(node).mutex);
+  MutexLock lock(nfs4_node(node).mutex);
   return file.unsaved();
 }
 
@@ -150,7 +151,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   if (!options_.close_to_open) result.keep_cache = true;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     result.size_is_news = attributes_.size_is_news(n);
   }
   co_return result;
@@ -322,7 +323,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
 Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
   if (asked) return Cause::kOwn;
   const CachedNode& n = cached_node(node);
-  std::lock_guard lock(n.mutex);
+  MutexLock lock(n.mutex);
   return attributes_.promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
 }
 
@@ -333,7 +334,7 @@ void Nfs4Filesystem::delegation_ended(NodeRef node) {
   attributes_.expire(node);
   bool opened = false;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     const auto& file = nfs4_node(node).file;
     opened = file && file->opened();
   }
@@ -347,7 +348,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
   Nfs4Node& n = nfs4_node(node);
   for (bool asked = false;; asked = true) {
     {
-      std::lock_guard lock(n.mutex);
+      MutexLock lock(n.mutex);
       if (!n.file || !n.file->delegated() || !n.file->delegation->covers(access)) break;
       const std::shared_ptr<FileState> file = n.file;
       const DelegationRef delegation = file->delegation;

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "client/nfs4/ops/nfs4_filesystem.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -19,7 +20,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   std::shared_ptr<FileState> file;
   OpenStateRef state;
   {
-    std::lock_guard lock(n.mutex);
+    MutexLock lock(n.mutex);
     file = n.file;
     if (open) state = nfs4_file(open).state;
     // truncate(2) uses an open of the same user for writing, if there is one.
@@ -161,7 +162,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
       if (set) set = fail(std::move(after.error()));
       // The cached attributes are from before the WRITE.
       {
-        std::lock_guard lock(n.mutex);
+        MutexLock lock(n.mutex);
         n.attributes.expire(nodes_.next_start());
       }
       (void)co_await fetch_attributes(ctx, node, Cause::kAsked);

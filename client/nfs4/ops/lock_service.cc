@@ -15,6 +15,7 @@
 #include "client/nfs4/ops/lock_service.h"
 #include "client/nfs4/state/locks.h"
 #include "client/nfs4/state/relied_locks.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -57,7 +58,7 @@ const LockState* find_holder(const FileState& file, const std::string& owner) {
 
 // The owner's locks within `range`.
 std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, const LockState& owner) {
-  std::lock_guard lock(handle.file->node.mutex);
+  MutexLock lock(handle.file->node.mutex);
   const std::span<const LockRange> held = overlapping(owner.ranges, range);
   return {held.begin(), held.end()};
 }
@@ -65,14 +66,14 @@ std::vector<LockRange> held_of(const LockRange& range, const Nfs4File& handle, c
 // True if a write lock of the owner becomes a read lock while written data is not on the server.
 bool lets_readers_in(const Nfs4File& handle, const LockState& owner, const Lock& lock) {
   if (lock.type != LockType::kRead) return false;
-  std::lock_guard node_lock(handle.file->node.mutex);
+  MutexLock node_lock(handle.file->node.mutex);
   return handle.file->unsaved() &&
          std::ranges::any_of(overlapping(owner.ranges, {lock.start, lock.end, lock.type}),
                              [](const LockRange& r) { return r.type == LockType::kWrite; });
 }
 
 uint64_t unlocks_ended(const FileState& file) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   return file.unlocks_ended;
 }
 
@@ -80,7 +81,7 @@ uint64_t unlocks_ended(const FileState& file) {
 // another client). kCertain: the holder has closed the file, so its lock will be released.
 enum class Drops : uint8_t { kNone, kUnderWay, kCertain, kEnded };
 Drops drops_since(const FileState& file, uint64_t ended_before, const std::string& holder) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   if (file.unlocks_ended != ended_before) return Drops::kEnded;
   if (file.unlocks_under_way == 0) return Drops::kNone;
   const LockState* const in_the_way = find_holder(file, holder);
@@ -89,7 +90,7 @@ Drops drops_since(const FileState& file, uint64_t ended_before, const std::strin
 
 // The owner to wait for, for LockWaits. Empty if it has closed the file: then it waits for nothing.
 std::string awaited(const FileState& file, const std::string& holder) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   const LockState* const in_the_way = find_holder(file, holder);
   return in_the_way == nullptr || in_the_way->over ? std::string() : in_the_way->locker;
 }
@@ -108,7 +109,7 @@ struct LockPause {
 };
 
 void end_pause(FileState& file, LockPause& pause) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   if (!pause.over && pause.waiter != nullptr) file.unlocked.cancel(pause.waiter);
 }
 
@@ -116,7 +117,7 @@ void end_pause(FileState& file, LockPause& pause) {
 Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::shared_ptr<LockPause> pause,
                        std::shared_ptr<Timer> timer, Duration after) {
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (pause->over) co_return;
   }
   co_await timer->wait_for(after);
@@ -152,7 +153,7 @@ Task<LockUse> LockService::use_owner(OpenFileRef open, std::string locker, bool 
     bool many = false;
     LockUse use;
     {
-      std::lock_guard guard(file->node.mutex);
+      MutexLock guard(file->node.mutex);
       Found found = find_locker(*file, locker, of_description ? &handle : nullptr);
       const bool busy = found.lock != nullptr && (!found.lock->idle() || found.lock->requests != 0);
       // Either two descriptors of one process, or a closed one whose owner number another process has got.
@@ -178,7 +179,7 @@ Task<LockUse> LockService::use_owner(OpenFileRef open, std::string locker, bool 
 
 std::vector<LockUse> LockService::end_owners(Nfs4File& handle, const std::string* locker) {
   std::vector<LockUse> ended;
-  std::lock_guard guard(handle.file->node.mutex);
+  MutexLock guard(handle.file->node.mutex);
   for (const OpenStateRef& state : handle.file->opens) {
     for (LockState& lock : state->locks) {
       if (lock.over) continue;
@@ -202,7 +203,7 @@ Task<Result<LockService::LockHolder>> LockService::find_lock_holder(RequestConte
   std::string name = "none";
   LockHolder holder;
   {
-    std::lock_guard guard(handle.file->node.mutex);
+    MutexLock guard(handle.file->node.mutex);
     const Found asking = find_locker(*handle.file, posix_owner(owner), nullptr);
     if (asking.lock != nullptr) name = asking.lock->owner;
     const LockRange range{lock.start, lock.end, lock.type};
@@ -241,7 +242,7 @@ Task<Result<LockService::LockHolder>> LockService::find_lock_holder(RequestConte
   holder.ours = denied.owner.clientid == session_.client_id();
   if (!holder.ours) co_return holder;
   holder.owner = denied.owner.owner;
-  std::lock_guard guard(handle.file->node.mutex);
+  MutexLock guard(handle.file->node.mutex);
   if (const LockState* l = find_holder(*handle.file, holder.owner)) holder.lock.pid = l->pid;
   co_return holder;
 }
@@ -334,7 +335,7 @@ Task<Result<>> LockService::keep_or_give_back(RequestContext ctx, OpenFileRef op
   uint64_t before = 0;
   bool known = false, promised = false;
   {
-    std::lock_guard guard(n.mutex);
+    MutexLock guard(n.mutex);
     before = n.contents.change;
     known = n.contents.known;
     // No other client has changed the file.
@@ -347,7 +348,7 @@ Task<Result<>> LockService::keep_or_give_back(RequestContext ctx, OpenFileRef op
   }
   bool changed = false;
   {
-    std::lock_guard guard(n.mutex);
+    MutexLock guard(n.mutex);
     // Without attributes the lock is still granted, but all data must be read again.
     changed = !asked || !known || n.contents.change != before || n.contents.mixed || n.kernel.dropping();
     n.contents.mixed = false;
@@ -381,7 +382,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
   if ((handle.access & access) == 0) co_return fail(system_error(EBADF, "LOCK"));
   co_await confirm_local_locks(file);
   {
-    std::lock_guard node_lock(file->node.mutex);
+    MutexLock node_lock(file->node.mutex);
     if (mine->lost) co_return fail(system_error(EIO, "LOCK", "an earlier lock was lost; release it first"));
     mine->pid = lock.pid;
     if (file->locks_are_local()) {
@@ -399,7 +400,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
   auto build = [&](CompoundBuilder& b) {
     nfs4::LOCK4args args;
     {
-      std::lock_guard node_lock(file->node.mutex);
+      MutexLock node_lock(file->node.mutex);
       if (mine->lost) return b.refuse(system_error(EIO, "LOCK", "an earlier lock was lost meanwhile"));
       args = lock_args(session_.client_id(), *state, *mine, range, waiting);
     }
@@ -415,7 +416,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
   if (res->status == nfs4::NFS4ERR_DENIED) {
     // To a waiting LOCK, nfs-ganesha 6 does not tell the holder. LockWaits needs the holder if it is of this
     // mount.
-    std::lock_guard node_lock(file->node.mutex);
+    MutexLock node_lock(file->node.mutex);
     if (res->denied.owner.clientid != session_.client_id()) {
       if (const LockState* other = local_conflict(*file, mine->owner, range))
         co_return std::optional<nfs4::lock_owner4>({session_.client_id(), other->owner});
@@ -423,7 +424,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
     co_return std::optional(std::move(res->denied.owner));
   }
   if (res->status != nfs4::NFS4_OK) co_return fail(nfs4::nfs_error(res->status, "LOCK"));
-  std::lock_guard node_lock(file->node.mutex);
+  MutexLock node_lock(file->node.mutex);
   const auto& stateid = res->resok4.lock_stateid;
   mine->stateid = stateid;
   mine->established = true;
@@ -435,7 +436,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
 Task<> LockService::confirm_local_locks(std::shared_ptr<FileState> file) {
   DelegationRef delegation;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (session_.lease_holds() || !file->locks_are_local()) co_return;
     delegation = file->delegation;
   }
@@ -447,7 +448,7 @@ Task<Result<>> LockService::unlock(OpenFileRef open, std::string locker, bool of
   Nfs4File& handle = nfs4_file(open);
   std::vector<LockUse> owners;
   {
-    std::lock_guard guard(handle.file->node.mutex);
+    MutexLock guard(handle.file->node.mutex);
     const Found found = find_locker(*handle.file, locker, of_description ? &handle : nullptr);
     if (found.lock != nullptr && (!found.lock->ranges.empty() || found.lock->lost))
       owners.emplace_back(handle.file, found.state, *found.lock);
@@ -461,7 +462,7 @@ Task<Result<>> LockService::drop_locks_of(OpenFileRef open, std::vector<LockUse>
   const std::shared_ptr<FileState> file = handle.file;
   bool dirty = false;
   {
-    std::lock_guard node_lock(file->node.mutex);
+    MutexLock node_lock(file->node.mutex);
     dirty = file->unsaved();
     ++file->unlocks_under_way;
   }
@@ -477,7 +478,7 @@ Task<Result<>> LockService::drop_locks_of(OpenFileRef open, std::vector<LockUse>
       if (!one && unlocked) unlocked = std::move(one);
     }
   }
-  std::lock_guard node_lock(file->node.mutex);
+  MutexLock node_lock(file->node.mutex);
   --file->unlocks_under_way;
   ++file->unlocks_ended;
   file->unlocked.notify_all();
@@ -489,7 +490,7 @@ Task<Result<>> LockService::unlock_in_turn(OpenFileRef open, const LockUse& use,
   const std::shared_ptr<FileState> file = handle.file;
   LockState& mine = use.lock();
   {
-    std::lock_guard node_lock(file->node.mutex);
+    MutexLock node_lock(file->node.mutex);
     if (mine.ranges.empty() && !mine.lost) co_return Result<>{};
     // The server may have reclaimed some ranges of a lost owner before it refused one.
     if (mine.ranges.empty() || !mine.established || mine.local) {
@@ -499,7 +500,7 @@ Task<Result<>> LockService::unlock_in_turn(OpenFileRef open, const LockUse& use,
   }
   auto unlocking = unlock_at_server(handle, use.state(), mine, lock);
   Result<> unlocked = co_await std::move(unlocking);
-  std::lock_guard node_lock(file->node.mutex);
+  MutexLock node_lock(file->node.mutex);
   if (mine.lost) unlocked = {};  // the owner holds nothing any more
   if (unlocked) note_unlocked(*file, mine, lock);
   co_return unlocked;
@@ -512,7 +513,7 @@ Task<Result<>> LockService::unlock_at_server(Nfs4File& handle, OpenStateRef stat
   auto build = [&](CompoundBuilder& b) {
     nfs4::LOCKU4args args;
     {
-      std::lock_guard node_lock(file->node.mutex);
+      MutexLock node_lock(file->node.mutex);
       if (!owner.established) return b.refuse(system_error(EIO, "LOCKU", "the lock was lost meanwhile"));
       args.lock_stateid = owner.stateid;
     }
@@ -526,7 +527,7 @@ Task<Result<>> LockService::unlock_at_server(Nfs4File& handle, OpenStateRef stat
   Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, &owner);
   Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
   if (!res) co_return fail(std::move(res.error()));
-  std::lock_guard node_lock(file->node.mutex);
+  MutexLock node_lock(file->node.mutex);
   owner.stateid = res->lock_stateid;
   co_return Result<>{};
 }
@@ -542,7 +543,7 @@ Task<> LockService::forget_idle_owners(std::shared_ptr<FileState> file, OpenStat
   auto guard = co_await file->lock_mutex.lock();
   std::vector<nfs4::stateid4> stateids;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     const auto unused = [](const LockState& l) { return l.idle() && l.requests == 0; };
     for (const LockState& owner : state->locks) {
       if (unused(owner) && owner.established) stateids.push_back(owner.stateid);
@@ -563,11 +564,11 @@ Task<bool> LockService::wait_for_unlock(RequestContext ctx, std::shared_ptr<File
   const auto timer = std::make_shared<Timer>(*Loop::current());
   Loop::current()->spawn(end_pause_later(node, file, pause, timer, longest));
   {
-    std::unique_lock lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     co_await file->unlocked.wait(lock, &pause->waiter);
   }
   timer->cancel();
-  std::lock_guard lock(file->node.mutex);
+  MutexLock lock(file->node.mutex);
   pause->over = true;
   co_return !(ctx.cancellation && ctx.cancellation->cancelled());
 }

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "client/api/filesystem.h"
@@ -25,6 +24,7 @@
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/session.h"
 #include "client/nfs4/state/state_manager.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -213,8 +213,9 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   ExportFinder export_finder_;
 
   ExportLimits root_limits_;  // fixed after mount()
-  mutable std::mutex owners_mutex_;
-  std::unordered_map<uint32_t, uint32_t> owners_;  // note_owner(): only users whose owner differs
+  mutable Mutex owners_mutex_;
+  // For note_owner(): only users whose owner differs.
+  std::unordered_map<uint32_t, uint32_t> owners_ NFSRDMA_GUARDED_BY(owners_mutex_);
   bool mounted_ = false;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 
 nfs4::channel_attrs4 offered_back_channel() {
@@ -25,7 +27,7 @@ void BackChannel::open(const nfs4::sessionid4& session, const nfs4::channel_attr
       std::min(limits.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached);
   limits.ca_maxoperations = std::min(limits.ca_maxoperations, granted.ca_maxoperations);
   limits.ca_maxrequests = std::min(limits.ca_maxrequests, granted.ca_maxrequests);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++generation_;
   session_ = session;
   limits_ = limits;
@@ -33,13 +35,13 @@ void BackChannel::open(const nfs4::sessionid4& session, const nfs4::channel_attr
 }
 
 nfs4::channel_attrs4 BackChannel::limits() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return limits_;
 }
 
 BackChannel::Admission BackChannel::begin(const nfs4::CB_SEQUENCE4args& args) {
   using namespace nfs4;  // NOLINT: the statuses
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (generation_ == 0 || args.csa_sessionid != session_) return {.status = NFS4ERR_BADSESSION, .reply = {}};
   if (args.csa_slotid >= slots_.size()) return {.status = NFS4ERR_BADSLOT, .reply = {}};
   if (args.csa_highest_slotid >= slots_.size()) return {.status = NFS4ERR_BAD_HIGH_SLOT, .reply = {}};
@@ -60,7 +62,7 @@ BackChannel::Admission BackChannel::begin(const nfs4::CB_SEQUENCE4args& args) {
 }
 
 void BackChannel::finish(uint64_t generation, uint32_t slot, ByteVector reply) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (generation != generation_) return;
   slots_[slot].busy = false;
   slots_[slot].reply = std::move(reply);

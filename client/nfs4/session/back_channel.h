@@ -11,10 +11,10 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/callback.h"
 #include "xdr/nfs4/session_ops.h"
 
@@ -54,11 +54,11 @@ class BackChannel {
     ByteVector reply;       // empty: never used
   };
 
-  mutable std::mutex mutex_;
-  uint64_t generation_ = 0;
-  nfs4::sessionid4 session_{};
-  nfs4::channel_attrs4 limits_ = offered_back_channel();
-  std::vector<Slot> slots_;
+  mutable Mutex mutex_;
+  uint64_t generation_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  nfs4::sessionid4 session_ NFSRDMA_GUARDED_BY(mutex_){};
+  nfs4::channel_attrs4 limits_ NFSRDMA_GUARDED_BY(mutex_) = offered_back_channel();
+  std::vector<Slot> slots_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::client::nfs4

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr std::chrono::seconds kShortest{1}, kLongest{24 * 3600};
 void Lease::set_period(std::chrono::seconds period) {
   period = std::clamp<std::chrono::seconds>(period, kShortest, kLongest);
   seconds_.store(static_cast<uint32_t>(period.count()));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   until_.store(0);  // computed with the old period
 }
 
@@ -24,7 +26,7 @@ void Lease::note_sequence(const nfs4::SEQUENCE4res& sequence, Duration sent) {
   if (sequence.status != nfs4::NFS4_OK) return;
   last_renewal_.store(sent.count(), std::memory_order_relaxed);
   const uint32_t flags = sequence.resok4.sr_status_flags;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if ((flags & kRevokedFlags) != 0) {
     // A SEQUENCE sent before now must not renew it, even if its reply comes later than this one.
     known_since_ = since_boot();
@@ -37,14 +39,14 @@ void Lease::note_sequence(const nfs4::SEQUENCE4res& sequence, Duration sent) {
 }
 
 void Lease::state_lost() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   state_owed_ = true;
   known_since_ = since_boot();
   until_.store(0, std::memory_order_release);
 }
 
 void Lease::reclaimed() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   state_owed_ = false;
 }
 

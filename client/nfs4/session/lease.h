@@ -6,10 +6,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 
 #include "client/nfs4/protocol_types.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/suspension.h"
 #include "xdr/nfs4/session_ops.h"
 
@@ -46,10 +46,10 @@ class Lease {
  private:
   std::atomic<uint32_t> seconds_{90};
   std::atomic<int64_t> last_renewal_{0};  // since_boot(): when the last SEQUENCE that succeeded was sent
-  std::mutex mutex_;                      // guards the next three
-  std::atomic<int64_t> until_{0};         // since_boot(); read without the lock
-  Duration known_since_{};                // since_boot(): a SEQUENCE sent before does not renew
-  bool state_owed_ = false;               // reclaim is not complete
+  Mutex mutex_;
+  std::atomic<int64_t> until_{0};                       // since_boot(); read without the lock
+  Duration known_since_ NFSRDMA_GUARDED_BY(mutex_){};   // since_boot(): a SEQUENCE sent before does not renew
+  bool state_owed_ NFSRDMA_GUARDED_BY(mutex_) = false;  // reclaim is not complete
 };
 
 }  // namespace nfsrdma::client::nfs4

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -16,18 +16,18 @@ class Readiness {
   explicit Readiness(const std::atomic<bool>& stopping) : stopping_(stopping) {}
 
   void set(bool ready) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ready_ = ready;
     if (ready) waiters_.notify_all();
   }
   void wake() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     waiters_.notify_all();
   }
   // False: the session is being stopped.
   Task<bool> wait() {
     for (;;) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (stopping_) co_return false;
       if (ready_) co_return true;
       co_await waiters_.wait(lock);
@@ -36,9 +36,9 @@ class Readiness {
 
  private:
   const std::atomic<bool>& stopping_;
-  std::mutex mutex_;
-  WaitQueue waiters_;
-  bool ready_ = false;
+  Mutex mutex_;
+  WaitQueue waiters_ NFSRDMA_GUARDED_BY(mutex_);
+  bool ready_ NFSRDMA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace nfsrdma::client::nfs4

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 namespace {
 
@@ -18,7 +20,7 @@ std::string without_nuls(std::string text) {
 }  // namespace
 
 bool ServerIdentity::note(const nfs4::EXCHANGE_ID4resok& ok) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const bool same_scope = scope_ == ok.eir_server_scope;
   owner_ = ok.eir_server_owner.so_major_id;
   scope_ = ok.eir_server_scope;
@@ -27,17 +29,17 @@ bool ServerIdentity::note(const nfs4::EXCHANGE_ID4resok& ok) {
 }
 
 void ServerIdentity::set_session(const nfs4::sessionid4& session) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   session_ = session;
 }
 
 nfs4::sessionid4 ServerIdentity::session() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return session_;
 }
 
 void ServerIdentity::fill(SessionStatistics& statistics) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const std::byte b : session_.data)
     statistics.session_id += fmt::format("{:02x}", std::to_integer<unsigned>(b));
   statistics.server_owner = without_nuls(owner_);

@@ -3,11 +3,11 @@
 // statistics. Any thread; one short lock, a leaf.
 #pragma once
 
-#include <mutex>
 #include <string>
 
 #include "client/api/statistics.h"
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/client_ops.h"
 #include "xdr/nfs4/session_ops.h"
 
@@ -22,9 +22,10 @@ class ServerIdentity {
   void fill(SessionStatistics& statistics) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::string owner_, scope_, implementation_;
-  nfs4::sessionid4 session_{};
+  mutable Mutex mutex_;
+  std::string owner_ NFSRDMA_GUARDED_BY(mutex_), scope_ NFSRDMA_GUARDED_BY(mutex_),
+      implementation_ NFSRDMA_GUARDED_BY(mutex_);
+  nfs4::sessionid4 session_ NFSRDMA_GUARDED_BY(mutex_){};
 };
 
 }  // namespace nfsrdma::client::nfs4

@@ -19,7 +19,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -37,6 +36,7 @@
 #include "client/nfs4/session/slot_table.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/suspension.h"
 #include "transport/runtime/sync.h"
 
@@ -272,8 +272,8 @@ class Session {
   std::atomic<unsigned> same_flags_{0};         // how many times in a row SEQUENCE returned last_flags_
   uint32_t last_flags_ = 0;                     // of handle_status_flags()
   std::atomic<unsigned> reclaims_in_a_row_{0};  // since a SEQUENCE without RESTART_RECLAIM_NEEDED
-  std::mutex pace_mutex_;
-  RecoveryPace pace_;                              // guarded by pace_mutex_
+  Mutex pace_mutex_;
+  RecoveryPace pace_ NFSRDMA_GUARDED_BY(pace_mutex_);
   std::atomic<bool> recovered_lately_{false};      // note_session_works() is to be called
   std::atomic<bool> sessions_end_at_once_{false};  // and a warning was logged
   // Attempts to repair the back channel since a SEQUENCE last reported no fault of it.

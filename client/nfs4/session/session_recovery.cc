@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "client/nfs4/session/back_channel.h"
 #include "client/nfs4/session/session.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {
@@ -79,7 +79,7 @@ class Session::Channel final : public RecoveryChannel {
  private:
   Task<uint32_t> take_slot() {
     for (;;) {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const auto free = std::find(busy_.begin(), busy_.begin() + usable_, false);
       if (free != busy_.begin() + usable_) {
         *free = true;
@@ -90,7 +90,7 @@ class Session::Channel final : public RecoveryChannel {
   }
 
   void give_back(uint32_t slot) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     busy_[slot] = false;
     given_back_.notify_one();
   }
@@ -167,8 +167,9 @@ class Session::Channel final : public RecoveryChannel {
 
   Session& session_;
   std::vector<uint32_t> next_;
-  std::mutex mutex_;
-  WaitQueue given_back_;
+  Mutex mutex_;
+  WaitQueue given_back_ NFSRDMA_GUARDED_BY(mutex_);
+  // Recovery runs on loop 0 only.
   std::vector<bool> busy_;
   bool broken_ = false;    // a request may have been executed and has no answer
   uint32_t told_;          // the lowest number of slots that the server wanted
@@ -227,7 +228,7 @@ void Session::invalidate(uint64_t generation, const char* why) {
 Duration Session::next_recovery() {
   Duration wait{};
   {
-    std::lock_guard lock(pace_mutex_);
+    MutexLock lock(pace_mutex_);
     wait = pace_.begin(Clock::now());
   }
   recovered_lately_.store(true);
@@ -241,7 +242,7 @@ Duration Session::next_recovery() {
 void Session::note_session_works() {
   unsigned made = 0;
   {
-    std::lock_guard lock(pace_mutex_);
+    MutexLock lock(pace_mutex_);
     if (!pace_.worked(Clock::now())) return;
     recovered_lately_.store(false);
     made = pace_.take_count();

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 
 void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
                      const std::vector<uint32_t>& next, uint32_t usable) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   reserved_.clear();
   slots_.assign(std::clamp<uint32_t>(slots, 1, kMaxSlots), Slot{});
   for (size_t i = 0; i < std::min(slots_.size(), next.size()); ++i) slots_[i].sequence = next[i];
@@ -21,7 +23,7 @@ void SlotTable::open(uint64_t generation, const nfs4::sessionid4& session, uint3
 }
 
 bool SlotTable::close(uint64_t generation) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (generation != generation_ || !open_) return false;
   open_ = false;
   take_back(0);
@@ -29,7 +31,7 @@ bool SlotTable::close(uint64_t generation) {
 }
 
 void SlotTable::shut_down() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   shut_down_ = true;
   take_back(0);
   while (resume_next()) {
@@ -69,11 +71,11 @@ SlotTicket SlotTable::take(uint32_t slot) {
 
 Task<std::optional<SlotTicket>> SlotTable::acquire(Place place) {
   for (WaitQueue* queue = place == Place::kAhead ? &ahead_ : &waiters_;; queue = &ahead_) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (shut_down_) co_return std::nullopt;
     if (const auto slot = lowest_free()) co_return take(*slot);
     co_await queue->wait(lock);
-    lock = std::unique_lock(mutex_);
+    lock.lock_again();
     --returning_;
     if (reserved_.empty()) continue;
     const uint32_t slot = reserved_.front();
@@ -101,20 +103,20 @@ void SlotTable::hand_over() {
 
 // Takes reserved slots with numbers >= `from` away from waiters that are being resumed.
 void SlotTable::take_back(uint32_t from) {
-  in_use_ -= static_cast<uint32_t>(std::erase_if(reserved_, [&](uint32_t slot) {
+  in_use_ -= static_cast<uint32_t>(std::erase_if(reserved_, [&](uint32_t slot) NFSRDMA_REQUIRES(mutex_) {
     if (slot >= from) slots_[slot].busy = false;
     return slot >= from;
   }));
 }
 
 std::optional<SlotTicket> SlotTable::try_acquire_upkeep() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (shut_down_ || !open_ || slots_[0].busy) return std::nullopt;
   return take(0);
 }
 
 void SlotTable::release(const SlotTicket& ticket, SlotUse use) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (ticket.generation != generation_) return;
   Slot& slot = slots_[ticket.slot];
   slot.busy = false;
@@ -138,7 +140,7 @@ void SlotTable::lower(uint32_t usable) {
 }
 
 void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slot) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (ticket.generation != generation_) return;
   const uint32_t granted = static_cast<uint32_t>(slots_.size());
   // A target above what CREATE_SESSION granted lets the table grow (section 18.46.3). A slot that becomes
@@ -153,33 +155,33 @@ void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slo
 }
 
 void SlotTable::recall(uint32_t target_highest_slot) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (uint64_t{target_highest_slot} + 1 < usable_) lower(target_highest_slot + 1);
 }
 
 bool SlotTable::beyond_target(const SlotTicket& ticket) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return ticket.generation == generation_ && (ticket.highest >= usable_ || ticket.turn != turn_);
 }
 
 bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return session == session_ && slot < slots_.size() && slots_[slot].busy &&
          slots_[slot].sequence == sequence;
 }
 
 uint64_t SlotTable::generation() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return generation_;
 }
 
 bool SlotTable::is_open() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return open_;
 }
 
 SlotTable::Counts SlotTable::counts() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {static_cast<uint32_t>(slots_.size()), usable_, in_use_};
 }
 

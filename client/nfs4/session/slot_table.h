@@ -16,11 +16,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 #include "transport/runtime/task.h"
 #include "xdr/nfs4/basic.h"
@@ -96,29 +96,31 @@ class SlotTable {
     bool busy = false;
     bool uncertain = false;
   };
-  // All with mutex_ held.
-  std::optional<uint32_t> lowest_free() const;
-  void reserve(uint32_t slot);
-  SlotTicket ticket(uint32_t slot);
-  SlotTicket take(uint32_t slot);
-  bool resume_next();
-  void hand_over();
-  void take_back(uint32_t from);
-  void lower(uint32_t usable);
+  std::optional<uint32_t> lowest_free() const NFSRDMA_REQUIRES(mutex_);
+  void reserve(uint32_t slot) NFSRDMA_REQUIRES(mutex_);
+  SlotTicket ticket(uint32_t slot) NFSRDMA_REQUIRES(mutex_);
+  SlotTicket take(uint32_t slot) NFSRDMA_REQUIRES(mutex_);
+  bool resume_next() NFSRDMA_REQUIRES(mutex_);
+  void hand_over() NFSRDMA_REQUIRES(mutex_);
+  void take_back(uint32_t from) NFSRDMA_REQUIRES(mutex_);
+  void lower(uint32_t usable) NFSRDMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  WaitQueue waiters_, ahead_;      // ahead_ is served first
-  std::deque<uint32_t> reserved_;  // for waiters being resumed; the first to run takes the first slot
-  size_t returning_ = 0;           // number of waiters being resumed: at least reserved_.size()
-  std::vector<Slot> slots_;
-  nfs4::sessionid4 session_{};
-  uint64_t generation_ = 0;
-  uint32_t usable_ = 0;  // slots below this one may be used: min(granted, target + 1)
-  uint64_t turn_ = 0;    // times usable_ was lowered
-  uint32_t in_use_ = 0;
-  uint32_t busy_below_ = 0;  // no slot from here on is busy
-  bool open_ = false;
-  bool shut_down_ = false;
+  mutable Mutex mutex_;
+  WaitQueue waiters_ NFSRDMA_GUARDED_BY(mutex_), ahead_ NFSRDMA_GUARDED_BY(mutex_);  // ahead_ is served first
+  // For waiters being resumed; the first to run takes the first slot.
+  std::deque<uint32_t> reserved_ NFSRDMA_GUARDED_BY(mutex_);
+  // Number of waiters being resumed: at least reserved_.size().
+  size_t returning_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  std::vector<Slot> slots_ NFSRDMA_GUARDED_BY(mutex_);
+  nfs4::sessionid4 session_ NFSRDMA_GUARDED_BY(mutex_){};
+  uint64_t generation_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  // Slots below this one may be used: min(granted, target + 1).
+  uint32_t usable_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  uint64_t turn_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // times usable_ was lowered
+  uint32_t in_use_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  uint32_t busy_below_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // no slot from here on is busy
+  bool open_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  bool shut_down_ NFSRDMA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace nfsrdma::client::nfs4

@@ -23,7 +23,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +32,7 @@
 #include "client/nfs4/delegations/delegations.h"
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/state/node.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 #include "xdr/nfs4/open_ops.h"
 
@@ -236,7 +236,7 @@ class LockUse {
   // Without the Node's mutex.
   ~LockUse() {
     if (lock_ == nullptr) return;
-    std::lock_guard guard(file_->node.mutex);
+    MutexLock guard(file_->node.mutex);
     --lock_->requests;
   }
   explicit operator bool() const { return lock_ != nullptr; }

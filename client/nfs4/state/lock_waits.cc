@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::client::nfs4 {
 
 LockWaits::Wait::Wait(LockWaits& waits, std::string owner) : waits_(waits), owner_(std::move(owner)) {
-  std::lock_guard lock(waits_.mutex_);
+  MutexLock lock(waits_.mutex_);
   waits_.waiting_.emplace(owner_, this);
 }
 
 LockWaits::Wait::~Wait() {
-  std::lock_guard lock(waits_.mutex_);
+  MutexLock lock(waits_.mutex_);
   set_holder("");
   waits_.waiting_.erase({owner_, this});
   if (waits_.waiting_.empty()) waits_.changes_.clear();
@@ -25,12 +27,12 @@ void LockWaits::Wait::set_holder(const std::string& holder) {
 }
 
 void LockWaits::Wait::ask() {
-  std::lock_guard lock(waits_.mutex_);
+  MutexLock lock(waits_.mutex_);
   asked_ = waits_.clock_;
 }
 
 bool LockWaits::Wait::denied(const std::string& holder) {
-  std::lock_guard lock(waits_.mutex_);
+  MutexLock lock(waits_.mutex_);
   set_holder("");
   const auto change = waits_.changes_.find(holder);
   if (holder.empty() || holder == owner_ || (change != waits_.changes_.end() && change->second > asked_))
@@ -41,7 +43,7 @@ bool LockWaits::Wait::denied(const std::string& holder) {
 }
 
 void LockWaits::changed(const std::string& owner) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (waiting_.empty()) return;
   if (changes_.size() >= look_at_) forget_old_changes();
   changes_[owner] = ++clock_;
@@ -57,7 +59,7 @@ void LockWaits::forget_old_changes() {
 }
 
 size_t LockWaits::remembered() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return changes_.size();
 }
 

@@ -10,13 +10,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "client/nfs4/protocol_types.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -38,7 +38,8 @@ class LockWaits {
 
    private:
     friend class LockWaits;
-    void set_holder(const std::string& holder);
+    // Called with waits_.mutex_ held, for several Waits: the analysis does not know that all have the same.
+    void set_holder(const std::string& holder) NFSRDMA_UNCHECKED_LOCKS;
 
     LockWaits& waits_;
     const std::string owner_;
@@ -54,16 +55,17 @@ class LockWaits {
  private:
   using ByOwner = std::set<std::pair<std::string_view, Wait*>>;
 
-  void forget_old_changes();
-  bool leads_to(std::string_view from, std::string_view to) const;
+  void forget_old_changes() NFSRDMA_REQUIRES(mutex_);
+  bool leads_to(std::string_view from, std::string_view to) const NFSRDMA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  ByOwner waiting_;                          // by the waiting owner
-  ByOwner awaited_;                          // by the owner waited for, if known
-  std::map<std::string, uint64_t> changes_;  // by owner: time of the last change; only while somebody waits
-  uint64_t clock_ = 0;
+  mutable Mutex mutex_;
+  ByOwner waiting_ NFSRDMA_GUARDED_BY(mutex_);  // by the waiting owner
+  ByOwner awaited_ NFSRDMA_GUARDED_BY(mutex_);  // by the owner waited for, if known
+  // By owner: time of the last change; only while somebody waits.
+  std::map<std::string, uint64_t> changes_ NFSRDMA_GUARDED_BY(mutex_);
+  uint64_t clock_ NFSRDMA_GUARDED_BY(mutex_) = 0;
   static constexpr size_t kManyChanges = 1024;
-  size_t look_at_ = kManyChanges;  // size at which old changes are removed again
+  size_t look_at_ NFSRDMA_GUARDED_BY(mutex_) = kManyChanges;  // size at which old changes are removed again
 };
 
 }  // namespace nfsrdma::client::nfs4

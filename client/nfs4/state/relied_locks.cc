@@ -2,7 +2,8 @@
 #include "client/nfs4/state/relied_locks.h"
 
 #include <algorithm>
-#include <mutex>
+
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {
@@ -52,7 +53,7 @@ std::vector<std::string> owners(const Nfs4File& handle, uint32_t thread, uint32_
 
 std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread,
                                          const ThreadGroups& groups) {
-  std::unique_lock lock(handle.file->node.mutex);
+  MutexLock lock(handle.file->node.mutex);
   const std::vector<uint32_t> lockers = lockers_to_ask(handle, thread);
   if (lockers.empty()) return owners(handle, thread, thread);
   lock.unlock();

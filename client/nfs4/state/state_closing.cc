@@ -9,6 +9,7 @@
 
 #include "client/nfs4/state/locks.h"
 #include "client/nfs4/state/state_manager.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/handle_ops.h"
 #include "xdr/nfs4/lock_ops.h"
 #include "xdr/nfs4/open_ops.h"
@@ -30,7 +31,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
   const nfs4::nfs_fh4 fh = file->node.fh();
   std::vector<LockState*> holders;  // they stay: only the holder of lock_mutex erases them
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     for (LockState& owner : state->locks) {
       if (std::exchange(owner.local, false)) owner.ranges.clear();
       if (owner.established && (all || !owner.ranges.empty())) holders.push_back(&owner);
@@ -43,7 +44,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
     args.length = nfs4::NFS4_UINT64_MAX;
     auto build = [&](CompoundBuilder& b) {
       {
-        std::lock_guard lock(file->node.mutex);
+        MutexLock lock(file->node.mutex);
         args.lock_stateid = owner->stateid;
       }
       b.putfh(fh).add(args);
@@ -52,7 +53,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
         .op = nfs4::OP_LOCKU, .credential = state->credential, .cache_this = true, .build = build};
     for (int turn = 0; turn < kMaxRecoveries; ++turn) {
       Result<CompoundReply> reply = co_await session_.run(request);
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       owner->ranges.clear();
       if (!reply) break;
       if (reply->status() == nfs4::NFS4ERR_OLD_STATEID && reply->maybe_executed_before) {
@@ -64,7 +65,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
       break;
     }
   }
-  std::lock_guard lock(file->node.mutex);
+  MutexLock lock(file->node.mutex);
   file->unlocked.notify_all();
 }
 
@@ -98,7 +99,7 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   Closing closing;
   bool later = false;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (state->openers[access] == 0) co_return;  // closed by the unmount
     if (file->delegated() && !file->lock_mutex.locked()) {
       --state->openers[access];
@@ -118,7 +119,7 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   const auto turn = co_await std::move(taking);
   auto returning = co_await file->return_mutex.lock();
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (state->openers[access] == 0) co_return;
     --state->openers[access];
   }
@@ -134,7 +135,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     uint32_t needed = 0;
     bool idle = false;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       needed = wanted_access(*file, *state);
       idle = state->idle();
       if (!state->established || (needed != 0 && needed == state->held_access && !idle)) break;
@@ -142,7 +143,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     // The locks end with the last descriptor, even if its open is kept.
     if (idle || needed == 0) co_await drop_locks(file, state, turn != 0);
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       if (needed != 0 && needed == state->held_access) break;
       stateid = state->stateid;
     }
@@ -165,7 +166,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     // this request was executed before, in a session that is gone.
     if (reply && reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
       if (reply->maybe_executed_before) {
-        std::lock_guard lock(file->node.mutex);
+        MutexLock lock(file->node.mutex);
         count_up(state->stateid, stateid);
       } else {
         co_await Loop::current()->sleep(std::chrono::milliseconds(5));
@@ -173,7 +174,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
       continue;
     }
     if (reply && reply->status() == nfs4::NFS4ERR_LOCKS_HELD && turn < 2) continue;
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     // Recovery replaced the state while the request waited: the new one must be closed as well.
     if (!state->stateid.same_state(stateid)) continue;
     if (needed == 0) {
@@ -199,7 +200,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     break;
   }
   if (!gone.empty()) co_await free_stateids(std::move(gone), state->credential);
-  std::lock_guard lock(file->node.mutex);
+  MutexLock lock(file->node.mutex);
   const bool kept = state->established && file->delegated();
   if (state->idle() && !kept) std::erase(file->opens, state);
 }
@@ -210,7 +211,7 @@ Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
   auto returning = co_await file->return_mutex.lock();
   std::vector<OpenStateRef> opens;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     opens = file->opens;
   }
   for (const OpenStateRef& state : opens) {
@@ -232,7 +233,7 @@ Task<> StateManager::close_later(Closing closing) {
   std::vector<Closing> enough;
   bool first = false;
   {
-    std::lock_guard lock(closing_mutex_);
+    MutexLock lock(closing_mutex_);
     closing_.push_back(std::move(closing));
     if (closing_.size() >= kCloseTogether) {
       enough = std::exchange(closing_, {});
@@ -248,7 +249,7 @@ Task<> StateManager::close_when_due() {
   for (;;) {
     (void)co_await closing_timer_.wait_for(close_delay_);
     co_await close_queued();
-    const std::lock_guard lock(closing_mutex_);
+    const MutexLock lock(closing_mutex_);
     if (!closing_.empty()) continue;
     closing_timed_ = false;
     closing_over_.notify_all();
@@ -259,7 +260,7 @@ Task<> StateManager::close_when_due() {
 Task<> StateManager::close_queued() {
   std::vector<Closing> all;
   {
-    std::lock_guard lock(closing_mutex_);
+    MutexLock lock(closing_mutex_);
     all = std::exchange(closing_, {});
   }
   if (!all.empty()) co_await close_all(std::move(all));
@@ -268,7 +269,7 @@ Task<> StateManager::close_queued() {
 Task<> StateManager::close_now(NodeRef node) {
   std::shared_ptr<FileState> file;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
     if (!file || file->delegation) co_return;
     if (std::none_of(file->opens.begin(), file->opens.end(),
@@ -280,7 +281,7 @@ Task<> StateManager::close_now(NodeRef node) {
 }
 
 bool StateManager::open_to_write(Nfs4Node& node) {
-  std::lock_guard lock(node.mutex);
+  MutexLock lock(node.mutex);
   return node.file && std::any_of(node.file->opens.begin(), node.file->opens.end(), [](const auto& open) {
            return open->closing_later && open->idle() && (open->held_access & CachedOpen::kWrite) != 0;
          });
@@ -294,7 +295,7 @@ void StateManager::close_at_once() {
 Task<> StateManager::close_rest() {
   co_await close_queued();
   for (;;) {
-    std::unique_lock lock(closing_mutex_);
+    MutexLock lock(closing_mutex_);
     if (!closing_timed_) co_return;
     co_await closing_over_.wait(lock);
   }
@@ -325,7 +326,7 @@ bool StateManager::take_turn(Turn& turn) {
   turn.opening = AsyncMutex::Guard(&file.open_mutex);
   if (!file.return_mutex.try_lock()) return false;
   turn.returning = AsyncMutex::Guard(&file.return_mutex);
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   turn.stateid = state.stateid;
   return state.idle() && state.established && !state.has_locks() && !file.delegation;
 }
@@ -335,7 +336,7 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
   std::vector<Closing> busy;
   for (Closing& closing : some) {
     {
-      std::lock_guard lock(closing.file->node.mutex);
+      MutexLock lock(closing.file->node.mutex);
       closing.state->closing_later = false;
       if (!closing.state->idle()) continue;  // opened again: its new opener will close it
     }
@@ -368,7 +369,7 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
     Closing& closing = turns[i].what;
     if (i > done) {
       {
-        std::lock_guard lock(closing.file->node.mutex);
+        MutexLock lock(closing.file->node.mutex);
         closing.state->closing_later = true;
       }
       again.push_back(std::move(closing));
@@ -390,7 +391,7 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
 }
 
 void StateManager::note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   if (!state.stateid.same_state(sent)) return;  // recovery has replaced it meanwhile
   state.established = false;
   state.held_access = state.opened = 0;

@@ -7,6 +7,7 @@
 #include "client/nfs4/state/locks.h"
 #include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/lock_ops.h"
 #include "xdr/nfs4/state_ops.h"
 
@@ -32,7 +33,7 @@ bool gone(const Error& e) {
 }
 
 bool has_local_locks(const FileState& file) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   return std::any_of(file.opens.begin(), file.opens.end(), [](const OpenStateRef& open) {
     return std::any_of(open->locks.begin(), open->locks.end(), [](const LockState& l) { return l.local; });
   });
@@ -41,7 +42,7 @@ bool has_local_locks(const FileState& file) {
 }  // namespace
 
 bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   // The file has one already, or this one is from before a restart of the server.
   if (file.delegation || delegation->epoch != session_.epoch()) return false;
   file.delegation = delegation;
@@ -52,7 +53,7 @@ bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
 StateManager::Again StateManager::comes_again(FileState& file, DelegationRef& delegation) {
   DelegationRef before;
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     const DelegationRef& held = file.delegation;
     if (!held || !held->stateid.same_state(delegation->stateid) || held->epoch != delegation->epoch)
       return delegations_.went_lately(delegation->stateid) ? Again::kGone : Again::kNo;
@@ -78,7 +79,7 @@ void StateManager::cannot_be_recalled() {
 bool StateManager::end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went) {
   bool lost_locks = false;
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) return false;
     delegation->phase = Delegation::Phase::kEnded;
     file.delegation.reset();
@@ -107,7 +108,7 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
     auto returning = co_await file->return_mutex.lock();
     std::vector<OpenStateRef> opens;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       opens = file->opens;
     }
     bool known = true;
@@ -125,7 +126,7 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
     if (locking && file->open_mutex.try_lock()) opening = AsyncMutex::Guard(&file->open_mutex);
     OpenStateRef idle;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       for (const OpenStateRef& state : opens) {
         if (opening && state->idle() && state->established) idle = state;
       }
@@ -153,7 +154,7 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
 Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation) {
   std::vector<uint32_t> modes;
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) co_return false;
     modes = state->unopened_modes();
   }
@@ -167,7 +168,7 @@ Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, Delega
       if (gone(opened.error())) co_return false;
       continue;
     }
-    std::unique_lock lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) co_return false;  // a restart: the new open is gone, too
     const nfs4::stateid4& stateid = opened->stateid;
     const bool same = state->established && state->stateid.same_state(stateid);
@@ -241,7 +242,7 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
                                  DelegationRef delegation) {
   std::vector<std::pair<LockState*, std::vector<LockRange>>> held;  // they stay: lock_mutex is held
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     for (LockState& owner : state->locks) {
       if (owner.local) held.emplace_back(&owner, owner.ranges);
     }
@@ -252,7 +253,7 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
       auto build = [&, o = owner](CompoundBuilder& b) {
         nfs4::LOCK4args args;
         {
-          std::lock_guard lock(file.node.mutex);
+          MutexLock lock(file.node.mutex);
           if (file.delegation != delegation)
             return b.refuse(system_error(EIO, "LOCK", "the delegation has gone"));
           args = lock_args(session_.client_id(), *state, *o, range, false);
@@ -264,7 +265,7 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
           .op = nfs4::OP_LOCK, .credential = state->credential, .cache_this = true, .build = build};
       Result<CompoundReply> reply = co_await session_.run(request);
       res = take_behind_putfh<nfs4::LOCK4res>(reply);
-      std::lock_guard lock(file.node.mutex);
+      MutexLock lock(file.node.mutex);
       if (file.delegation != delegation) co_return;
       if (!res) break;
       owner->stateid = res->resok4.lock_stateid;
@@ -272,7 +273,7 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
     }
     bool newly_lost = false;
     {
-      std::lock_guard lock(file.node.mutex);
+      MutexLock lock(file.node.mutex);
       if (file.delegation != delegation) co_return;
       owner->local = false;
       newly_lost = !res && !std::exchange(owner->lost, true);
@@ -302,7 +303,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
     b.putfh(delegation->fh);
     if (idle) {
       {
-        std::lock_guard lock(file->node.mutex);
+        MutexLock lock(file->node.mutex);
         open = idle->stateid;
       }
       b.add(nfs4::CLOSE4args{0, open});
@@ -391,11 +392,11 @@ Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, Delega
   auto testing = gone_among({delegation});
   const std::vector<DelegationRef> lost = co_await std::move(testing);
   if (lost.empty()) {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     co_return file->delegation != delegation;
   }
   for (;;) {
-    std::unique_lock lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (file->delegation != delegation) co_return true;
     if (!delegation->sent_back) break;
     co_await file->delegation_ended.wait(lock);
@@ -428,7 +429,7 @@ Task<> StateManager::test_delegations() {
     std::shared_ptr<FileState> file;
     DelegationRef delegation;
     {
-      std::lock_guard lock(nfs4_node(node).mutex);
+      MutexLock lock(nfs4_node(node).mutex);
       file = nfs4_node(node).file;
       if (file) delegation = file->delegation;
     }
@@ -452,7 +453,7 @@ void StateManager::reclaimed(FileState& file, const DelegationRef& before,
   if (before->write && !delegation->write)
     return Loop::current()->spawn(return_unwanted(std::move(delegation)));
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     if (file.delegation != before) return;
     before->phase = Delegation::Phase::kEnded;
     // It is granted anew: "c" is the file's present change attribute (section 10.4.3).

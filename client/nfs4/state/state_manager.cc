@@ -10,6 +10,7 @@
 
 #include "client/nfs4/state/locks.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/lock_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -34,7 +35,7 @@ StateManager::Counts StateManager::counts() const {
   Counts counts;
   counts.locks_lost = locks_lost_.load(std::memory_order_relaxed);
   for (const NodeRef& node : files()) {
-    const std::lock_guard lock(nfs4_node(node).mutex);
+    const MutexLock lock(nfs4_node(node).mutex);
     const auto& file = nfs4_node(node).file;
     if (!file) continue;
     for (const auto& open : file->opens) {
@@ -55,7 +56,7 @@ OpenStateRef StateManager::opened(FileState& file, const rpc::CredentialPtr& cre
   std::vector<nfs4::stateid4> gone;  // locks first
   bool lost_locks = false;
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     const auto it = std::find_if(file.opens.begin(), file.opens.end(),
                                  [&](const auto& o) { return o->uid == credential->uid(); });
     if (it != file.opens.end()) {
@@ -111,7 +112,7 @@ OpenStateRef StateManager::opened_locally(FileState& file, const rpc::Credential
 
 OpenStateRef StateManager::opened_as_held(FileState& file, const rpc::CredentialPtr& credential,
                                           uint32_t access) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   for (const OpenStateRef& state : file.opens) {
     if (state->uid != credential->uid()) continue;
     const uint32_t held = state->established && state->failed == 0 ? state->held_access : 0;
@@ -133,7 +134,7 @@ std::vector<nfs4::stateid4> StateManager::stateids_of(const OpenState& state) {
 
 bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) {
   for (const NodeRef& node : files()) {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     const auto& file = nfs4_node(node).file;
     for (size_t i = 0; file && i < file->opens.size(); ++i) {
       OpenState& state = *file->opens[i];
@@ -150,7 +151,7 @@ bool StateManager::note_upgrade(const nfs4::stateid4& stateid, uint32_t access) 
 Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account,
                                                 uint32_t access) {
   const OpenStateRef through = open_state(account);
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   const bool opened = through->established && (through->held_access & access) != 0;
   bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = through->stateid;
@@ -187,7 +188,7 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
     nfs4::stateid4 sent;
     DelegationRef delegation;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       if (lock_state != nullptr) sent = lock_state->stateid;
       if (state->failed != 0) {
         co_return fail({.layer = Layer::kNfs,
@@ -210,7 +211,7 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       if (!reply || turn == kMaxRecoveries) co_return reply;
       // The server's open allows less than our record says: open the needed access again.
       if (reply->status() == nfs4::NFS4ERR_OPENMODE && turn < kMaxContradictions) {
-        std::lock_guard lock(file->node.mutex);
+        MutexLock lock(file->node.mutex);
         if (state->refused_access != 0)
           co_return fail({.layer = Layer::kNfs,
                           .recovery = Recovery::kPermanent,
@@ -225,7 +226,7 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
         // If it was returned or revoked meanwhile, retry without it.
         bool over = false;
         {
-          std::lock_guard lock(file->node.mutex);
+          MutexLock lock(file->node.mutex);
           over = file->delegation != delegation;
         }
         if (!over) {
@@ -237,13 +238,13 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
         // Requests of one lock-owner run one at a time: only this request can have incremented the seqid.
         if (lock_state != nullptr && reply->maybe_executed_before) {
-          std::lock_guard lock(file->node.mutex);
+          MutexLock lock(file->node.mutex);
           count_up(lock_state->stateid, sent);
           continue;
         }
         // The reply with a newer seqid is in flight or was lost. 0 means the current one (section 8.2.2).
         co_await Loop::current()->sleep(std::chrono::milliseconds(5));
-        std::lock_guard lock(file->node.mutex);
+        MutexLock lock(file->node.mutex);
         if (turn >= kMaxContradictions)
           (lock_state != nullptr && lock_state->established ? lock_state->stateid : state->stateid).seqid = 0;
         continue;
@@ -276,7 +277,7 @@ std::string StateManager::called(const NodeRef& node) {
   if (log::on(log::Level::kDebug)) {
     if (const auto found = names_.name_of(*node.get())) return fmt::format("\"{}\"", found->name);
   }
-  std::lock_guard lock(nfs4_node(node).mutex);
+  MutexLock lock(nfs4_node(node).mutex);
   return fmt::format("inode {0} ('find -inum {0}' in the mount names it)",
                      nfs4_node(node).attributes.get().ino);
 }

@@ -18,6 +18,7 @@
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/session.h"
 #include "client/nfs4/state/file_state.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::client::nfs4 {
@@ -293,10 +294,10 @@ class StateManager final : public StateKeeper {
   const Duration close_delay_;
   std::atomic<bool> put_off_;
   Timer closing_timer_;  // of close_when_due(), which runs once at a time
-  std::mutex closing_mutex_;
-  std::vector<Closing> closing_;  // guarded, as are the next two
-  bool closing_timed_ = false;    // close_when_due() runs
-  WaitQueue closing_over_;
+  Mutex closing_mutex_;
+  std::vector<Closing> closing_ NFSRDMA_GUARDED_BY(closing_mutex_);
+  bool closing_timed_ NFSRDMA_GUARDED_BY(closing_mutex_) = false;  // close_when_due() runs
+  WaitQueue closing_over_ NFSRDMA_GUARDED_BY(closing_mutex_);
 };
 
 }  // namespace nfsrdma::client::nfs4

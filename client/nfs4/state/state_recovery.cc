@@ -9,6 +9,7 @@
 #include "client/nfs4/state/locks.h"
 #include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/lock_ops.h"
 #include "xdr/nfs4/state_ops.h"
 
@@ -52,7 +53,7 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
   bool lost_locks = false;
   std::vector<nfs4::stateid4> gone;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (state->failed != 0)
       co_return fail({.layer = Layer::kNfs,
                       .recovery = Recovery::kPermanent,
@@ -105,7 +106,7 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
       refused |= mode;
       continue;
     }
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     const nfs4::stateid4& stateid = res->resok4.stateid;
     const bool same = state->established && state->stateid.same_state(stateid);
     if (!same) {  // the server had dropped the earlier open
@@ -122,7 +123,7 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
   }
   if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
   co_await free_stateids(std::move(gone), state->credential);
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   state->refused_access = refused & ~state->held_access;
   if (state->refused_access != 0) state->refused = why.errnum == 0 ? EIO : why.errnum;
   if (state->held_access != 0 || refused == 0) co_return Result<>{};
@@ -136,7 +137,7 @@ void StateManager::lose_all(const char* why) {
     std::shared_ptr<FileState> lost;
     DelegationRef delegation;
     {
-      std::lock_guard lock(nfs4_node(node).mutex);
+      MutexLock lock(nfs4_node(node).mutex);
       const auto& file = nfs4_node(node).file;
       if (!file) continue;
       for (const OpenStateRef& state : file->opens) lost_locks |= lose(*state);
@@ -161,7 +162,7 @@ Task<> StateManager::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t
   if (!*outcome) co_return;
   std::shared_ptr<FileState> file;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
   }
   if (!file) co_return;
@@ -175,14 +176,14 @@ Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node
   std::vector<OpenStateRef> opens, refused;
   DelegationRef delegation;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     opens = file->opens;
     if (file->delegation && file->delegation->epoch != epoch) delegation = file->delegation;
   }
   for (const OpenStateRef& state : opens) {
     DelegationRef wanted;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       if (state->epoch == epoch || state->failed != 0) continue;
       // Opened only under the delegation: if that is reclaimed, there is no open to reclaim.
       if (state->opened == 0 && file->delegated()) continue;
@@ -214,7 +215,7 @@ Task<Result<>> StateManager::reclaim_without(RecoveryChannel& channel, NodeRef n
   std::vector<OpenStateRef> opens;
   Delegation::Phase before{};
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) co_return Result<>{};  // the server granted it again
     before = std::exchange(delegation->phase, Delegation::Phase::kForgotten);
     for (const OpenStateRef& state : file.opens) {
@@ -227,7 +228,7 @@ Task<Result<>> StateManager::reclaim_without(RecoveryChannel& channel, NodeRef n
     auto reclaiming = reclaim_open(channel, node, file, state, epoch, nullptr);
     const Result<bool> reclaimed = co_await std::move(reclaiming);
     if (reclaimed) continue;
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     delegation->phase = before;  // it is reclaimed again, or ends with the mount
     file.delegation_ended.notify_all();
     co_return fail(reclaimed.error());
@@ -243,7 +244,7 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
   std::vector<uint32_t> modes;
   bool again = false;  // part of it is reclaimed
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     again = state->epoch == epoch && state->established;
     state->epoch = 0;  // until all of it is reclaimed: a new attempt begins with the open
     state->asked_in = epoch;
@@ -278,7 +279,7 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
       // Not in grace, or the server does not know us: the next use reopens the file. Its locks are lost.
       bool lost_locks = false;
       {
-        std::lock_guard lock(file.node.mutex);
+        MutexLock lock(file.node.mutex);
         lost_locks = lose(*state);
       }
       log::info("an open file could not be reclaimed: {}", describe(res.error()));
@@ -292,14 +293,14 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
               now ? std::optional(now->resok4.obj_attributes.change) : std::nullopt);
   }
   NFSRDMA_CO_TRY(co_await reclaim_locks(channel, node, file, state, epoch));
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   state->epoch = epoch;
   co_return true;
 }
 
 void StateManager::book_reclaimed(FileState& file, OpenState& state, uint32_t mode,
                                   const nfs4::stateid4& stateid, bool first) {
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   if (first) {
     state.held_access = state.opened = 0;
     for (LockState& owner : state.locks) owner.established = false;
@@ -315,7 +316,7 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
                                            OpenStateRef state, uint64_t epoch) {
   std::vector<std::string> owners;
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     for (LockState& owner : state->locks) {
       if (std::exchange(owner.asked_in, epoch) != epoch) owner.asked.clear();
       // Local locks need only the delegation, unless the server has others of the file, for example after the
@@ -341,7 +342,7 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
     nfs4::LOCK4args args;
     LockRange range;
     {
-      std::lock_guard lock(file.node.mutex);
+      MutexLock lock(file.node.mutex);
       LockState* owner = find_owner(*state, name);
       if (owner == nullptr || owner->lost) co_return Result<>{};
       const auto held = overlapping(owner->ranges, {*next, UINT64_MAX, LockType::kRead});
@@ -359,7 +360,7 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
     Result<nfs4::LOCK4res> res = take_behind_putfh<nfs4::LOCK4res>(reply);
     std::vector<LockRange> given_up;
     {
-      std::unique_lock lock(file.node.mutex);
+      MutexLock lock(file.node.mutex);
       LockState& owner = *find_owner(*state, name);  // still there: `asked` is not empty
       if (!res) {
         owner.asked.clear();
@@ -380,7 +381,7 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
     }
     next = range.end == UINT64_MAX ? std::nullopt : std::optional(range.end + 1);
   }
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   if (LockState* owner = find_owner(*state, name)) owner->asked.clear();
   co_return Result<>{};
 }
@@ -392,7 +393,7 @@ Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileStat
   args.offset = gone.start;
   args.length = lock_length(gone.start, gone.end);
   {
-    std::lock_guard lock(file.node.mutex);
+    MutexLock lock(file.node.mutex);
     args.lock_stateid = find_owner(state, name)->stateid;
   }
   auto build = [&](CompoundBuilder& b) { b.putfh(file.node.fh()).add(args); };
@@ -402,7 +403,7 @@ Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileStat
   if (!reply && starts_over(reply.error())) co_return fail(std::move(reply.error()));
   const Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
   if (!res) log::info("a lock given up during a restart: {}", describe(res.error()));
-  std::lock_guard lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   LockState& owner = *find_owner(state, name);
   if (res) owner.stateid = res->lock_stateid;
   record_lock(owner.asked, gone);
@@ -437,7 +438,7 @@ Task<> StateManager::restore_file(NodeRef node) {
   std::vector<std::pair<OpenStateRef, uint64_t>> gone;
   bool idle = false;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
     if (!file) co_return;
     for (const OpenStateRef& state : file->opens) {
@@ -455,7 +456,7 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
                                                      OpenStateRef state, uint64_t version) {
   nfs4::TEST_STATEID4args test;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (!state->established || state->version != version) co_return Gone::kUnknown;
     test.ts_stateids.push_back(state->stateid);
     for (const LockState& owner : state->locks) {
@@ -478,7 +479,7 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
     if (valid(codes[i])) continue;
     bool lost = false;
     {
-      std::lock_guard lock(file->node.mutex);
+      MutexLock lock(file->node.mutex);
       for (LockState& owner : state->locks) {
         if (!owner.established || !owner.stateid.same_state(test.ts_stateids[i])) continue;
         owner.established = false;
@@ -504,7 +505,7 @@ Task<bool> StateManager::acknowledge_open(std::shared_ptr<FileState> file, OpenS
   std::vector<nfs4::stateid4> gone;
   bool lost_locks = false;
   {
-    std::lock_guard lock(file->node.mutex);
+    MutexLock lock(file->node.mutex);
     if (state->version != version || !state->established) co_return true;  // another coroutine has done it
     if (state->needed_access() != 0 || file->unsaved()) co_return false;
     gone = stateids_of(*state);
@@ -519,7 +520,7 @@ Task<> StateManager::test_opens(NodeRef node) {
   std::shared_ptr<FileState> file;
   std::vector<std::pair<OpenStateRef, uint64_t>> opens;
   {
-    std::lock_guard lock(nfs4_node(node).mutex);
+    MutexLock lock(nfs4_node(node).mutex);
     file = nfs4_node(node).file;
     if (!file) co_return;
     for (const OpenStateRef& state : file->opens) opens.emplace_back(state, state->version);

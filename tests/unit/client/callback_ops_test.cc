@@ -2,6 +2,7 @@
 // What each callback operation does (RFC 8881 section 20).
 #include "client/nfs4/state/file_state.h"
 #include "tests/unit/client/support/callback_caller.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -320,7 +321,7 @@ TEST(CallbackWantsCancelled, Always_IsFine) {
 }
 
 Task<> wait_for_unlock(client::nfs4::FileState& file) {
-  std::unique_lock lock(file.node.mutex);
+  MutexLock lock(file.node.mutex);
   co_await file.unlocked.wait(lock);
 }
 
@@ -335,7 +336,7 @@ TEST(CallbackNotifyLock, OfAFileWithWaiters_WakesThem) {
   EXPECT_EQ(status_of(caller, {CB_NOTIFY_LOCK4args{kFile, {7, "owner"}}}), NFS4_OK);
   first.get();
   second.get();
-  std::lock_guard lock(client::nfs4::nfs4_node(node).mutex);
+  MutexLock lock(client::nfs4::nfs4_node(node).mutex);
   client::nfs4::nfs4_node(node).file.reset();
 }
 

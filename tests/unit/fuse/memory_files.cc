@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/unit/fuse/memory_nodes.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse::test {
 
@@ -16,7 +17,7 @@ namespace nfsrdma::fuse::test {
 Task<Result<AttributesReply>> MemoryFilesystem::getattr(RequestContext ctx, NodeRef node, OpenFileRef) {
   auto entered = enter("getattr", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return AttributesReply{inode_of(node)->attributes, lifetimes_.attributes};
 }
 
@@ -24,7 +25,7 @@ Task<Result<AttributesReply>> MemoryFilesystem::setattr(RequestContext ctx, Node
                                                         OpenFileRef file) {
   auto entered = enter("setattr", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Inode& inode = *inode_of(node);
   Attributes& a = inode.attributes;
   const bool owner = ctx.credential->uid() == 0 || ctx.credential->uid() == a.uid;
@@ -48,14 +49,14 @@ Task<Result<AttributesReply>> MemoryFilesystem::setattr(RequestContext ctx, Node
 Task<Result<>> MemoryFilesystem::access(RequestContext ctx, NodeRef node, int mask) {
   auto entered = enter("access", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return permit(ctx, *inode_of(node), mask);
 }
 
 Task<Result<std::string>> MemoryFilesystem::readlink(RequestContext ctx, NodeRef node) {
   auto entered = enter("readlink", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return inode_of(node)->target;
 }
 
@@ -115,7 +116,7 @@ OpenReply MemoryFilesystem::open_inode(const InodePtr& inode, int flags) {
 Task<Result<OpenReply>> MemoryFilesystem::open(RequestContext ctx, NodeRef node, int flags) {
   auto entered = enter("open", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = inode_of(node);
   const int mode = flags & O_ACCMODE;
   const int mask = mode == O_RDONLY ? R_OK : mode == O_WRONLY ? W_OK : R_OK | W_OK;
@@ -127,7 +128,7 @@ Task<Result<CreateReply>> MemoryFilesystem::create(RequestContext ctx, NodeRef d
                                                    uint32_t mode, int flags) {
   auto entered = enter("create", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr parent = inode_of(directory);
   auto existing = child(parent, name);
   if (existing && (flags & O_EXCL) != 0) co_return refuse(EEXIST);
@@ -160,7 +161,7 @@ Task<Result<ReadReply>> MemoryFilesystem::read(RequestContext ctx, OpenFileRef f
                                                size_t size) {
   auto entered = enter("read", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
   ReadReply reply;
   if (offset >= inode.attributes.size) co_return reply;
@@ -184,7 +185,7 @@ Task<Result<>> MemoryFilesystem::write(RequestContext ctx, OpenFileRef file, uin
   NFSRDMA_CO_TRY(co_await std::move(entered));
   // Acts like a write that was cancelled while it waited for room.
   if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
   Slice slice = data;
   last_write_in_place_ = slice.buffer->capacity() >= 2 * std::max<size_t>(slice.size(), 4096);
@@ -231,7 +232,7 @@ void MemoryFilesystem::apply(Inode& inode, uint64_t owner, const Lock& lock) {
 Task<Result<Lock>> MemoryFilesystem::getlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock) {
   auto entered = enter("getlk", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard guard(mutex_);
+  MutexLock guard(mutex_);
   PosixLock with;
   if (!conflicts(*static_cast<OpenMemoryFile*>(file.get())->inode, owner, lock, &with)) co_return Lock{};
   co_return Lock{with.type, with.start, with.end, 0};
@@ -244,17 +245,17 @@ Task<Result<>> MemoryFilesystem::setlk(RequestContext ctx, OpenFileRef file, uin
   Inode& inode = *static_cast<OpenMemoryFile*>(file.get())->inode;
   if (ctx.cancellation) {
     ctx.cancellation->on_cancel([this] {
-      std::lock_guard guard(mutex_);
+      MutexLock guard(mutex_);
       lock_waiters_.notify_all();
     });
   }
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   while (lock.type != LockType::kUnlock && conflicts(inode, owner, lock, nullptr)) {
     if (!wait) co_return refuse(EAGAIN);
     if (ctx.cancellation->cancelled()) co_return refuse(EINTR);
     ++waiting_["setlk wait"];
     co_await lock_waiters_.wait(guard);
-    guard = std::unique_lock(mutex_);
+    guard.lock_again();
     --waiting_["setlk wait"];
   }
   if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
@@ -279,7 +280,7 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
   Inode& inode = *description.inode;
   if (ctx.cancellation) {
     ctx.cancellation->on_cancel([this] {
-      std::lock_guard guard(mutex_);
+      MutexLock guard(mutex_);
       lock_waiters_.notify_all();
     });
   }
@@ -289,13 +290,13 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
              return held.first != owner && (held.second == LockType::kWrite || type == LockType::kWrite);
            });
   };
-  std::unique_lock guard(mutex_);
+  MutexLock guard(mutex_);
   while (blocked()) {
     if (!wait) co_return refuse(EAGAIN);
     if (ctx.cancellation->cancelled()) co_return refuse(EINTR);
     ++waiting_["flock wait"];
     co_await lock_waiters_.wait(guard);
-    guard = std::unique_lock(mutex_);
+    guard.lock_again();
     --waiting_["flock wait"];
   }
   if (ctx.cancellation && ctx.cancellation->cancelled()) co_return refuse(EINTR);
@@ -312,7 +313,7 @@ Task<Result<>> MemoryFilesystem::flock(RequestContext ctx, OpenFileRef file, uin
 Task<Result<>> MemoryFilesystem::flush(RequestContext ctx, OpenFileRef file, uint64_t lock_owner) {
   auto entered = enter("flush", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard guard(mutex_);
+  MutexLock guard(mutex_);
   auto& description = *static_cast<OpenMemoryFile*>(file.get());
   apply(*description.inode, lock_owner, Lock{});
   description.lockers.erase(lock_owner);
@@ -324,7 +325,7 @@ Task<> MemoryFilesystem::release(RequestContext ctx, OpenFileRef file) {
   auto entered = enter("release", ctx.credential);
   const Result<> ok = co_await std::move(entered);
   if (!ok) co_return;
-  std::lock_guard guard(mutex_);
+  MutexLock guard(mutex_);
   auto& description = *static_cast<OpenMemoryFile*>(file.get());
   for (const uint64_t owner : description.flockers) description.inode->flocks.erase(owner);
   for (const uint64_t owner : description.lockers) apply(*description.inode, owner, Lock{});

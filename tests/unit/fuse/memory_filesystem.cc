@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "tests/unit/fuse/memory_nodes.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fuse::test {
 
@@ -38,35 +39,35 @@ MemoryFilesystem::~MemoryFilesystem() {
 // --- for tests
 
 Entry MemoryFilesystem::root() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return entry_of(root_);
 }
 
 void MemoryFilesystem::hold(const std::string& operation) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   held_.insert(operation);
 }
 
 void MemoryFilesystem::let_go(const std::string& operation) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   held_.erase(operation);
   gate_.notify_all();
 }
 
 void MemoryFilesystem::let_everything_go() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   held_.clear();
   gate_.notify_all();
 }
 
 void MemoryFilesystem::fail_with(const std::string& operation, int errnum) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   failures_[operation] = errnum;
 }
 
 // Every caller gets the error set by fail_with(), unless errors_taken_ says that another caller consumed it.
 std::optional<Error> MemoryFilesystem::take_error(const OpenFileRef&) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++errors_told;
   if (errors_taken_) return std::nullopt;
   for (const char* operation : {"fsync", "flush"}) {
@@ -76,47 +77,47 @@ std::optional<Error> MemoryFilesystem::take_error(const OpenFileRef&) {
 }
 
 size_t MemoryFilesystem::held(const std::string& operation) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = waiting_.find(operation);
   return it == waiting_.end() ? 0 : it->second;
 }
 
 size_t MemoryFilesystem::calls(const std::string& operation) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = calls_.find(operation);
   return it == calls_.end() ? 0 : it->second;
 }
 
 size_t MemoryFilesystem::live_nodes() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return nodes_.size();
 }
 
 size_t MemoryFilesystem::write_places() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return write_places_.size();
 }
 
 size_t MemoryFilesystem::locks(const std::string& path) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = find(path);
   return inode->locks.size() + inode->flocks.size();
 }
 
 NodeRef MemoryFilesystem::node(const std::string& path) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return node_of(find(path));
 }
 
 void MemoryFilesystem::external_create(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   InodePtr inode = make({}, S_IFREG | 0644);
   inode->parent = root_;
   attach(*root_, name, inode);
 }
 
 void MemoryFilesystem::external_write(const std::string& path, const std::string& data) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = find(path);
   resize(*inode, data.size());
   store(*inode, 0, as_const_bytes(data));
@@ -124,14 +125,14 @@ void MemoryFilesystem::external_write(const std::string& path, const std::string
 }
 
 void MemoryFilesystem::external_remove(const std::string& path) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const size_t slash = path.rfind('/');
   detach(*(slash == std::string::npos ? root_ : find(path.substr(0, slash))),
          slash == std::string::npos ? path : path.substr(slash + 1));
 }
 
 std::string MemoryFilesystem::contents(const std::string& path) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = find(path);
   std::string data(inode->attributes.size, '\0');
   load(*inode, 0, std::as_writable_bytes(std::span(data.data(), data.size())));
@@ -139,14 +140,14 @@ std::string MemoryFilesystem::contents(const std::string& path) const {
 }
 
 rpc::CredentialPtr MemoryFilesystem::last_credential(const std::string& operation) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = credentials_.find(operation);
   return it == credentials_.end() ? nullptr : it->second;
 }
 
 Task<Result<>> MemoryFilesystem::enter(std::string operation, rpc::CredentialPtr credential) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++calls_[operation];
     credentials_[operation] = credential;
   }
@@ -154,11 +155,11 @@ Task<Result<>> MemoryFilesystem::enter(std::string operation, rpc::CredentialPtr
     Yield yield;
     co_await yield;
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (held_.contains(operation)) {
     ++waiting_[operation];
     co_await gate_.wait(lock);
-    lock = std::unique_lock(mutex_);
+    lock.lock_again();
     --waiting_[operation];
   }
   const auto failure = failures_.find(operation);
@@ -178,7 +179,7 @@ NodeRef MemoryFilesystem::node_of(const InodePtr& inode) {
 
 void MemoryFilesystem::MemoryNode::last_reference() noexcept {
   {
-    std::lock_guard lock(filesystem_.mutex_);
+    MutexLock lock(filesystem_.mutex_);
     const auto it = filesystem_.nodes_.find(inode_->attributes.ino);
     if (it != filesystem_.nodes_.end() && it->second == this) filesystem_.nodes_.erase(it);
   }
@@ -270,7 +271,7 @@ Result<> MemoryFilesystem::permit(const RequestContext& ctx, const Inode& inode,
 }
 
 Task<Result<Entry>> MemoryFilesystem::mount(FrontEnd*) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return entry_of(root_);
 }
 
@@ -281,7 +282,7 @@ Task<bool> MemoryFilesystem::unmount(Duration) {
 Task<Result<Entry>> MemoryFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
   auto entered = enter("lookup", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr parent = inode_of(directory);
   if (name.size() > 255) co_return refuse(ENAMETOOLONG);
   NFSRDMA_CO_TRY(permit(ctx, *parent, X_OK));
@@ -308,7 +309,7 @@ Task<Result<Entry>> MemoryFilesystem::mknod(RequestContext ctx, NodeRef director
                                             uint32_t mode, uint32_t rdev_major, uint32_t rdev_minor) {
   auto entered = enter("mknod", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   InodePtr inode = make(ctx, mode);
   inode->attributes.rdev_major = rdev_major;
   inode->attributes.rdev_minor = rdev_minor;
@@ -319,7 +320,7 @@ Task<Result<Entry>> MemoryFilesystem::mkdir(RequestContext ctx, NodeRef director
                                             uint32_t mode) {
   auto entered = enter("mkdir", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return add(ctx, inode_of(directory), name, make(ctx, S_IFDIR | (mode & 07777)));
 }
 
@@ -327,7 +328,7 @@ Task<Result<Entry>> MemoryFilesystem::symlink(RequestContext ctx, NodeRef direct
                                               std::string target) {
   auto entered = enter("symlink", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   InodePtr inode = make(ctx, S_IFLNK | 0777);
   inode->attributes.size = target.size();
   inode->target = std::move(target);
@@ -338,7 +339,7 @@ Task<Result<Entry>> MemoryFilesystem::link(RequestContext ctx, NodeRef node, Nod
                                            std::string name) {
   auto entered = enter("link", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = inode_of(node);
   auto entry = add(ctx, inode_of(directory), name, inode);
   if (!entry) co_return entry;
@@ -361,14 +362,14 @@ Result<> MemoryFilesystem::remove(const RequestContext& ctx, const InodePtr& dir
 Task<Result<>> MemoryFilesystem::unlink(RequestContext ctx, NodeRef directory, std::string name) {
   auto entered = enter("unlink", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return remove(ctx, inode_of(directory), name, false);
 }
 
 Task<Result<>> MemoryFilesystem::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
   auto entered = enter("rmdir", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   co_return remove(ctx, inode_of(directory), name, true);
 }
 
@@ -376,7 +377,7 @@ Task<Result<>> MemoryFilesystem::rename(RequestContext ctx, NodeRef from_directo
                                         NodeRef to_directory, std::string to, unsigned flags) {
   auto entered = enter("rename", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if ((flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) != 0) co_return refuse(EINVAL);
   const InodePtr source = inode_of(from_directory);
   const InodePtr target = inode_of(to_directory);
@@ -405,7 +406,7 @@ Task<Result<>> MemoryFilesystem::rename(RequestContext ctx, NodeRef from_directo
 Task<Result<OpenDirectoryReply>> MemoryFilesystem::opendir(RequestContext ctx, NodeRef node) {
   auto entered = enter("opendir", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = inode_of(node);
   NFSRDMA_CO_TRY(permit(ctx, *inode, R_OK));
   ++open_directories_;
@@ -419,7 +420,7 @@ Task<Result<DirectoryPage>> MemoryFilesystem::readdir(RequestContext ctx, OpenDi
                                                       uint64_t offset, size_t bytes, bool plus) {
   auto entered = enter("readdir", ctx.credential);
   NFSRDMA_CO_TRY(co_await std::move(entered));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const InodePtr inode = static_cast<OpenMemoryDirectory*>(directory.get())->inode;
   DirectoryPage page;
   if (offset < 1) page.entries.push_back({".", inode->attributes.ino, S_IFDIR, 1, std::nullopt});

@@ -21,6 +21,7 @@
 
 #include "client/api/filesystem.h"
 #include "transport/memory/buffer.h"
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::fuse::test {
@@ -194,7 +195,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<size_t> open_files_{0};
   std::atomic<size_t> open_directories_{0};
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   WaitQueue gate_;
   WaitQueue lock_waiters_;
   std::set<std::string> held_;

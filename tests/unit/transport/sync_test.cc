@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/unit/transport/support/run_on.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -16,12 +17,12 @@ constexpr unsigned kLoops = 4;
 
 // A queue of numbers between loops: the intended use of WaitQueue.
 struct Channel {
-  std::mutex mutex;
+  Mutex mutex;
   WaitQueue readers;
   std::deque<int> items;
 
   void put(int v) {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     items.push_back(v);
     readers.notify_one();
   }
@@ -32,7 +33,7 @@ Task<int64_t> take(Channel* channel, int n) {
   int64_t sum = 0;
   for (int i = 0; i < n; ++i) {
     while (true) {
-      std::unique_lock lock(channel->mutex);
+      MutexLock lock(channel->mutex);
       if (!channel->items.empty()) {
         sum += channel->items.front();
         channel->items.pop_front();
@@ -67,13 +68,13 @@ TEST(WaitQueue, ReadersOnFourLoops_EachItemReachesOneOfThemOnItsLoop) {
 }
 
 struct CancelCase {
-  std::mutex mutex;
+  Mutex mutex;
   WaitQueue queue;
   WaitQueue::Waiter* waiter = nullptr;
 };
 
 Task<bool> wait_cancellable(CancelCase* c) {
-  std::unique_lock lock(c->mutex);
+  MutexLock lock(c->mutex);
   const bool notified = co_await c->queue.wait(lock, &c->waiter);
   co_return notified;
 }
@@ -87,12 +88,12 @@ TEST(WaitQueue, Cancel_EndsThatWaitOnlyWithFalse) {
   auto second = start_on(*loop, wait_cancellable(&c));
   call_on(*loop, [] {});
   {
-    std::lock_guard lock(c.mutex);
+    MutexLock lock(c.mutex);
     c.queue.cancel(doomed);
   }
   EXPECT_FALSE(first.get());
   {
-    std::lock_guard lock(c.mutex);
+    MutexLock lock(c.mutex);
     c.queue.notify_all();
   }
   EXPECT_TRUE(second.get());

@@ -7,6 +7,7 @@
 #include "tests/unit/transport/support/rig.h"
 #include "transport/rpc/call_message.h"
 #include "transport/rpc/client_transport.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -34,7 +35,7 @@ Task<ByteVector> echo_later(ByteVector call) {
 
 // Hooks that wait until the test releases them.
 struct Dam {
-  std::mutex mutex;
+  Mutex mutex;
   WaitQueue queue;
   std::atomic<size_t> waiting{0};
   bool open = false;
@@ -42,14 +43,14 @@ struct Dam {
   static Task<ByteVector> hold(Dam* dam, ByteVector call) {
     ++dam->waiting;
     while (true) {
-      std::unique_lock lock(dam->mutex);
+      MutexLock lock(dam->mutex);
       if (dam->open) break;
       co_await dam->queue.wait(lock);
     }
     co_return co_await echo_later(std::move(call));
   }
   void release() {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     open = true;
     queue.notify_all();
   }

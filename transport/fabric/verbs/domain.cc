@@ -10,6 +10,7 @@
 
 #include "transport/fabric/verbs/errors.h"
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::fabric::verbs {
 namespace {
@@ -87,7 +88,7 @@ Domain::~Domain() {
 }
 
 void Domain::on_slab_going(const std::byte* slab) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = slabs_.find(slab);
   if (at == slabs_.end()) return;
   ibv_dereg_mr(at->second.mr);
@@ -100,7 +101,7 @@ Result<Registration> Domain::share(ConstBytes memory) {
 }
 
 Result<Registration> Domain::share_slab(const std::byte* slab) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   auto at = slabs_.find(slab);
   if (at == slabs_.end()) {
     ibv_mr* mr = register_locked(slab, BufferPool::kSlabBytes, shared_access_);
@@ -113,7 +114,7 @@ Result<Registration> Domain::share_slab(const std::byte* slab) {
 }
 
 Result<Registration> Domain::own(ConstBytes memory, int access) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ibv_mr* mr = register_locked(memory.data(), memory.size(), access);
   if (mr == nullptr) return fail(refused(errno, memory.size()));
   return Registration(this, mr, nullptr);
@@ -182,28 +183,28 @@ void Domain::release(ibv_mr* mr, const std::byte* slab) {
     ibv_dereg_mr(mr);
     return;
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto at = slabs_.find(slab);
   if (at != slabs_.end()) --at->second.uses;
 }
 
 size_t Domain::slabs_registered() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return slabs_.size();
 }
 
 void Domain::on_lost(const void* who, Loop& loop, Lost lost) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   listeners_.push_back({who, &loop, std::move(lost)});
 }
 
 void Domain::forget(const void* who) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(listeners_, [who](const Listener& l) { return l.who == who; });
 }
 
 void Domain::lose() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const Listener& l : listeners_) l.loop->post(l.lost);
 }
 
@@ -214,12 +215,12 @@ std::shared_ptr<OpenDevice> Domains::device_locked(ibv_context* context) {
 }
 
 std::shared_ptr<OpenDevice> Domains::device(ibv_context* context) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return device_locked(context);
 }
 
 Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (std::shared_ptr<Domain> known = domains_[context].lock()) return known;
   Result<std::shared_ptr<Domain>> opened = Domain::open(device_locked(context), pool_);
   if (opened) domains_[context] = *opened;
@@ -227,12 +228,12 @@ Result<std::shared_ptr<Domain>> Domains::of(ibv_context* context) {
 }
 
 bool Domains::sends_with_invalidate(const Domain& domain) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return domain.abilities().send_with_invalidate && !invalidate_refused_.contains(domain.name());
 }
 
 void Domains::note_invalidate_refused(const Domain& domain) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (invalidate_refused_.insert(domain.name()).second)
     log::info("RDMA device {}: its driver has no Send With Invalidate, going on without", domain.name());
 }
@@ -241,7 +242,7 @@ uint64_t Domains::registrable_bytes() {
   std::vector<std::shared_ptr<Domain>> present;  // so that a domain whose last reference this becomes is
                                                  // destroyed without the lock
   uint64_t least = UINT64_MAX;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [context, weak] : domains_) {
     if (std::shared_ptr<Domain> domain = weak.lock()) {
       least = std::min(least, domain->registrable_bytes());

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -27,6 +26,7 @@
 #include "transport/memory/buffer.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/support/result.h"
 
 namespace nfsrdma::fabric::verbs {
@@ -120,9 +120,9 @@ class Domain final : private SlabWatcher {
   Domain(std::shared_ptr<OpenDevice> device, ibv_pd* pd, BufferPool& pool, const ibv_device_attr& attributes);
   void on_slab_going(const std::byte* slab) override;
   Result<Registration> share_slab(const std::byte* slab);
-  ibv_mr* register_locked(const void* at, size_t bytes, int access);
-  bool drop_idle_locked();
-  void note_limit_locked(size_t slabs);
+  ibv_mr* register_locked(const void* at, size_t bytes, int access) NFSRDMA_REQUIRES(mutex_);
+  bool drop_idle_locked() NFSRDMA_REQUIRES(mutex_);
+  void note_limit_locked(size_t slabs) NFSRDMA_REQUIRES(mutex_);
   void release(ibv_mr* mr, const std::byte* slab);
   Error refused(int errnum, size_t bytes) const;
 
@@ -133,12 +133,12 @@ class Domain final : private SlabWatcher {
   const Abilities abilities_;
   const int shared_access_;
 
-  mutable std::mutex mutex_;
-  std::unordered_map<const std::byte*, SlabEntry> slabs_;
-  uint64_t uses_ = 0;
-  bool warned_ = false;
+  mutable Mutex mutex_;
+  std::unordered_map<const std::byte*, SlabEntry> slabs_ NFSRDMA_GUARDED_BY(mutex_);
+  uint64_t uses_ NFSRDMA_GUARDED_BY(mutex_) = 0;
+  bool warned_ NFSRDMA_GUARDED_BY(mutex_) = false;
   std::atomic<uint64_t> registrable_{UINT64_MAX};
-  std::vector<Listener> listeners_;
+  std::vector<Listener> listeners_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 // True if memory is exposed through windows on this device.
@@ -161,14 +161,15 @@ class Domains {
   log::Throttle& failures() { return failures_; }
 
  private:
-  std::shared_ptr<OpenDevice> device_locked(ibv_context* context);
+  std::shared_ptr<OpenDevice> device_locked(ibv_context* context) NFSRDMA_REQUIRES(mutex_);
 
   BufferPool& pool_;
   log::Throttle failures_;
-  std::mutex mutex_;
-  std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_;
-  std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_;
-  std::set<std::string> invalidate_refused_;  // names of devices; they outlive the domains
+  Mutex mutex_;
+  std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_ NFSRDMA_GUARDED_BY(mutex_);
+  std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_ NFSRDMA_GUARDED_BY(mutex_);
+  // Names of devices; they outlive the domains.
+  std::set<std::string> invalidate_refused_ NFSRDMA_GUARDED_BY(mutex_);
 };
 
 }  // namespace nfsrdma::fabric::verbs

@@ -5,54 +5,56 @@
 #include <cstdlib>
 #include <random>
 
+#include "transport/runtime/mutex.h"
+
 namespace nfsrdma::test {
 
 using namespace client;  // NOLINT: this file acts as its front end
 
 void RecordingFrontEnd::invalidate_data(NodeRef node) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++data_[node.get()];
 }
 
 Task<> RecordingFrontEnd::drop_data(NodeRef node) {
   invalidate_data(std::move(node));
   for (;;) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (!held_) co_return;
     co_await released_.wait(lock);
   }
 }
 
 void RecordingFrontEnd::hold_drops(bool hold) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   held_ = hold;
   if (!hold) released_.notify_all();
 }
 
 void RecordingFrontEnd::invalidate_attributes(NodeRef node) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++attributes_[node.get()];
 }
 
 void RecordingFrontEnd::invalidate_entry(NodeRef directory, std::string name) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   names_[directory.get()].insert(std::move(name));
 }
 
 std::set<std::string> RecordingFrontEnd::names(const NodeRef& directory) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = names_.find(directory.get());
   return it == names_.end() ? std::set<std::string>{} : it->second;
 }
 
 unsigned RecordingFrontEnd::data(const NodeRef& node) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = data_.find(node.get());
   return it == data_.end() ? 0 : it->second;
 }
 
 unsigned RecordingFrontEnd::attributes(const NodeRef& node) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto it = attributes_.find(node.get());
   return it == attributes_.end() ? 0 : it->second;
 }

@@ -21,6 +21,7 @@
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "filer/server.h"
 #include "tests/unit/transport/support/run_on.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::test {
 
@@ -44,7 +45,7 @@ class RecordingFrontEnd final : public client::FrontEnd {
   void hold_drops(bool hold);
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   bool held_ = false;
   WaitQueue released_;
   std::map<const client::Node*, unsigned> data_, attributes_;
