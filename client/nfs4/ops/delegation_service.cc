@@ -122,7 +122,7 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
     } else if (drop && !stopping_) {
       // When thousands are recalled at once, all their pages share this time. Data written through a mapping
       // takes longer to write back. The server revokes a delegation that is not returned within a lease.
-      const Duration whole = Duration(session_.lease()) * (writers ? 3 : 1) / 4;
+      const Duration whole = Duration(session_.lease().period()) * (writers ? 3 : 1) / 4;
       auto dropping = drop_data_within(node, std::max(whole - (Clock::now() - asked), kLeastWait));
       co_await std::move(dropping);
     }

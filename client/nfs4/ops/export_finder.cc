@@ -90,7 +90,7 @@ Task<Result<ExportFinder::Listed>> ExportFinder::list_directory(std::vector<std:
   const nfs4::bitmap4 which = nfs4::bitmap4::of({nfs4::FATTR4_TYPE, nfs4::FATTR4_FSID});
   nfs4::READDIR4args args;
   args.dircount = kListingBytes / 4;
-  args.maxcount = std::min(kListingBytes, session_.max_response_bytes() / 2);
+  args.maxcount = std::min(kListingBytes, session_.fore_channel().response_bytes() / 2);
   args.attr_request = wanted;
   auto build = [&](CompoundBuilder& b) {
     b.add(nfs4::PUTROOTFH4args{});

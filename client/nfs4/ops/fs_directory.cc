@@ -15,7 +15,7 @@ nfs4::READDIR4args Nfs4Filesystem::readdir_args(const Listing& listing, uint64_t
   args.cookie = cookie;
   // Section 18.23.3: the verifier goes with cookies other than zero.
   if (cookie != 0) args.cookieverf = listing.verifier;
-  args.maxcount = std::min(listing.reply_bytes, session_.max_response_bytes() - 1024);
+  args.maxcount = std::min(listing.reply_bytes, session_.fore_channel().response_bytes() - 1024);
   args.dircount = args.maxcount;
   args.attr_request = plus ? kEntryAttributes : kNameAttributes;
   return args;

@@ -73,7 +73,7 @@ bool Nfs4Filesystem::may_read_ahead(unsigned under_way) const {
 // A request with a slot and without a credit waits on the connection, and so do all behind it. One credit is
 // reserved for lease renewal.
 unsigned Nfs4Filesystem::most_ahead_on(unsigned loop) const {
-  const uint32_t credits = session_.credits(loop);
+  const uint32_t credits = session_.connections().credits(loop);
   return credits == 0 ? 0 : (credits - 1) / 2;
 }
 

@@ -83,7 +83,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
   nfs4::nfs_fh4 fh;
   Entry root;
   const size_t at_once =
-      std::min(kComponentsPerCompound, session_.max_operations() - kOperationsBesideLookups);
+      std::min(kComponentsPerCompound, session_.fore_channel().operations() - kOperationsBesideLookups);
   for (size_t at = 0; at == 0 || at < path.size(); at += at_once) {
     const size_t end = std::min(path.size(), at + at_once);
     const bool last = end == path.size();
@@ -146,9 +146,9 @@ Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
   if (a.has(nfs4::FATTR4_MAXFILESIZE)) limits.file_max = file_size_limit(a.fs->maxfilesize);
   if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;
   limits.rsize = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
-                         session_.max_response_bytes() - kMessageOverhead);
+                         session_.fore_channel().response_bytes() - kMessageOverhead);
   limits.wsize = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
-                         session_.max_request_bytes() - kMessageOverhead);
+                         session_.fore_channel().request_bytes() - kMessageOverhead);
   export_limits_.set(nfs4_node(node).export_index(), limits);
   co_return Result<>{};
 }
@@ -176,8 +176,8 @@ FileLimits Nfs4Filesystem::limits_of(const NodeRef& node) const {
     limits = {own.rsize, own.wsize, own.name_max, own.file_max};
   }
   // A session that was created after the mount may have smaller limits.
-  limits.rsize = std::min(limits.rsize, session_.max_response_bytes() - kMessageOverhead);
-  limits.wsize = std::min(limits.wsize, session_.max_request_bytes() - kMessageOverhead);
+  limits.rsize = std::min(limits.rsize, session_.fore_channel().response_bytes() - kMessageOverhead);
+  limits.wsize = std::min(limits.wsize, session_.fore_channel().request_bytes() - kMessageOverhead);
   return limits;
 }
 
@@ -251,12 +251,12 @@ Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRe
 
 bool Nfs4Filesystem::soft_timed_out() const {
   if (!options_.soft) return false;
-  const TimePoint since = session_.stalled_since();
+  const TimePoint since = session_.connections().stalled_since();
   return since != TimePoint{} && Clock::now() - since > soft_patience(options_.timeo, options_.retrans);
 }
 
 bool Nfs4Filesystem::responding() const {
-  return session_.responding();
+  return session_.connections().responding();
 }
 
 Statistics Nfs4Filesystem::statistics() const {
@@ -265,7 +265,7 @@ Statistics Nfs4Filesystem::statistics() const {
   s.export_path = options_.export_path;
   s.age_seconds = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(age()).count());
   s.operations = const_cast<Session&>(session_).counters().snapshot();
-  s.transports = session_.transport_status();
+  s.transports = session_.connections().status();
   s.session = session_.statistics();
   s.session.rsize = limits_.rsize;
   s.session.wsize = limits_.wsize;

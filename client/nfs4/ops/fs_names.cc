@@ -145,7 +145,7 @@ Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef director
 
 void Nfs4Filesystem::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
   b.add(nfs4::SAVEFH4args{}).putfh(directory).getattr(kFileAttributes);
-  if (session_.max_operations() < kOperationsWithAccess) return;
+  if (session_.fore_channel().operations() < kOperationsWithAccess) return;
   b.add(nfs4::RESTOREFH4args{}).add(nfs4::ACCESS4args{kEveryAccess});
 }
 
@@ -277,7 +277,7 @@ Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeR
     b.putfh(fh);
     ask_change_before(b, node, asked);
     b.add(nfs4::SAVEFH4args{}).putfh(directory_fh).add(nfs4::LINK4args{name}).getattr(kFileAttributes);
-    if (session_.max_operations() >= kOperationsWithAccess)
+    if (session_.fore_channel().operations() >= kOperationsWithAccess)
       b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   NameService::NameToBe to_be(names_, directory, name);

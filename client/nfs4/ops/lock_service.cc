@@ -437,11 +437,11 @@ Task<> LockService::confirm_local_locks(std::shared_ptr<FileState> file) {
   DelegationRef delegation;
   {
     MutexLock lock(file->node.mutex);
-    if (session_.lease_holds() || !file->locks_are_local()) co_return;
+    if (session_.lease().holds() || !file->locks_are_local()) co_return;
     delegation = file->delegation;
   }
   co_await session_.confirm_lease();
-  if (!session_.lease_holds()) (void)co_await states_.test_delegation(file, delegation);
+  if (!session_.lease().holds()) (void)co_await states_.test_delegation(file, delegation);
 }
 
 Task<Result<>> LockService::unlock(OpenFileRef open, std::string locker, bool of_description, Lock lock) {

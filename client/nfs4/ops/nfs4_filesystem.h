@@ -193,8 +193,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   FileLimits limits_of(const NodeRef& node) const override;
   Task<> write_back_everything();
   nfs4::nfs_fh4 fh_of(const NodeRef& n) const { return nfs4_node(n).fh(); }
-  uint64_t registrable_bytes() const override { return session_.registrable_bytes(); }
-  bool promises_hold() const override { return session_.lease_holds(); }
+  uint64_t registrable_bytes() const override { return session_.connections().registrable_bytes(); }
+  bool promises_hold() const override { return session_.lease().holds(); }
   uint64_t epoch() const override { return session_.epoch(); }
   std::vector<NodeRef> files_in_use() const override { return states_.files(); }
 

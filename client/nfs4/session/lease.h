@@ -38,6 +38,18 @@ class Lease {
   // it (sections 8.3, 8.4.2).
   void state_lost();
   void reclaimed();
+  // A request of ours was answered: for some time nothing else has to renew the lease.
+  void note_answer(TimePoint now) {
+    last_answer_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  TimePoint last_answer() const { return TimePoint{Duration(last_answer_.load(std::memory_order_relaxed))}; }
+  // Session::confirm_lease() was in vain: until `then` once is enough.
+  void note_unconfirmed(TimePoint then) {
+    unconfirmed_until_.store(then.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  bool lately_unconfirmed(TimePoint now) const {
+    return now < TimePoint{Duration(unconfirmed_until_.load(std::memory_order_relaxed))};
+  }
   // How long ago the last SEQUENCE that succeeded was sent.
   Duration unrenewed() const {
     return since_boot() - Duration(last_renewal_.load(std::memory_order_relaxed));
@@ -46,6 +58,7 @@ class Lease {
  private:
   std::atomic<uint32_t> seconds_{90};
   std::atomic<int64_t> last_renewal_{0};  // since_boot(): when the last SEQUENCE that succeeded was sent
+  std::atomic<int64_t> last_answer_{0}, unconfirmed_until_{0};  // steady clock ticks
   Mutex mutex_;
   std::atomic<int64_t> until_{0};                       // since_boot(); read without the lock
   Duration known_since_ NFSRDMA_GUARDED_BY(mutex_){};   // since_boot(): a SEQUENCE sent before does not renew

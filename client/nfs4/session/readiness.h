@@ -2,23 +2,50 @@
 // Readiness: whether the session can be used, for coroutines of other loops that wait for it. Any loop.
 #pragma once
 
-#include <atomic>
+#include <array>
+#include <cstdint>
 
 #include "client/nfs4/protocol_types.h"
+#include "client/nfs4/session/stop_flag.h"
 #include "transport/runtime/mutex.h"
+#include "transport/runtime/state_machine.h"
 #include "transport/runtime/sync.h"
 
 namespace nfsrdma::client::nfs4 {
 
+struct ReadinessStates {
+  enum class State : uint8_t {
+    kNone,    // no session was made yet
+    kReady,   // requests are sent
+    kBroken,  // it is being recovered; requests wait
+  };
+  static constexpr const char* kName = "session";
+  static constexpr std::array kTransitions{
+      Transition{State::kNone, State::kReady},
+      Transition{State::kReady, State::kBroken},
+      Transition{State::kBroken, State::kReady},
+      // Loop 0 recovered before the loop that found the session broken has said so.
+      Transition{State::kReady, State::kReady},
+  };
+};
+
 class Readiness {
  public:
-  // `stopping` is set before wake(); waiting then ends.
-  explicit Readiness(const std::atomic<bool>& stopping) : stopping_(stopping) {}
+  using State = ReadinessStates::State;
+  // `stopping` is raised before wake(); waiting then ends.
+  explicit Readiness(const StopFlag& stopping) : stopping_(stopping) {}
 
-  void set(bool ready) {
+  // The session of that generation (SlotTable) can be used from now on.
+  void ready(uint64_t generation) {
     MutexLock lock(mutex_);
-    ready_ = ready;
-    if (ready) waiters_.notify_all();
+    state_.enter(State::kReady);
+    generation_ = generation;
+    waiters_.notify_all();
+  }
+  // The session of that generation cannot be used any more. Nothing if another one was made meanwhile.
+  void broken(uint64_t generation) {
+    MutexLock lock(mutex_);
+    if (state_.get() == State::kReady && generation_ == generation) state_.enter(State::kBroken);
   }
   void wake() {
     MutexLock lock(mutex_);
@@ -28,17 +55,18 @@ class Readiness {
   Task<bool> wait() {
     for (;;) {
       MutexLock lock(mutex_);
-      if (stopping_) co_return false;
-      if (ready_) co_return true;
+      if (stopping_.raised()) co_return false;
+      if (state_.get() == State::kReady) co_return true;
       co_await waiters_.wait(lock);
     }
   }
 
  private:
-  const std::atomic<bool>& stopping_;
+  const StopFlag& stopping_;
   Mutex mutex_;
   WaitQueue waiters_ NFSRDMA_GUARDED_BY(mutex_);
-  bool ready_ NFSRDMA_GUARDED_BY(mutex_) = false;
+  StateMachine<ReadinessStates> state_ NFSRDMA_GUARDED_BY(mutex_){State::kNone};
+  uint64_t generation_ NFSRDMA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nfsrdma::client::nfs4

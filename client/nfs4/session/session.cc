@@ -22,10 +22,6 @@ Error shut_down_error(const char* op) {
           .cause = "the mount is being taken down"};
 }
 
-std::string outcome_of(const Result<CompoundReply>& reply) {
-  return reply ? nfs4::name_of(reply->status()) : describe(reply.error());
-}
-
 bool given_up(const Request& request, bool executed_before) {
   return request.cancellation != nullptr && request.cancellation->cancelled() &&
          !(request.op == nfs4::OP_OPEN && executed_before);
@@ -41,86 +37,18 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
       connections_(
           loops, buffers, options, [this](unsigned index) { return on_connected(index); },
           [this](ByteVector call) { return callbacks_->serve(std::move(call)); }),
+      sender_(connections_, lease_, machine_, stopping_),
+      throttle_(options.host),
+      readiness_(stopping_),
       gate_(loops[0]),
-      owner_id_(options.client_name),
-      renew_timer_(loops[0]),
-      readiness_(stopping_) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  boot_verifier_ = nfs4::verifier4::of(static_cast<uint64_t>(now));
-}
+      registration_(sender_, identity_, lease_, options.client_name),
+      renew_timer_(loops[0]) {}
 
 Session::~Session() = default;
 
 void Session::attach(StateKeeper* keeper, CallbackService* callbacks) {
   keeper_ = keeper;
   callbacks_ = callbacks;
-}
-
-Task<> Session::pause(Duration d) {
-  constexpr Duration kSlice = 100ms;
-  for (const TimePoint end = Clock::now() + d; !stopping_.load(std::memory_order_relaxed);) {
-    const TimePoint now = Clock::now();
-    if (now >= end) co_return;
-    co_await Loop::current()->sleep(std::min<Duration>(end - now, kSlice));
-  }
-}
-
-Task<Result<CompoundReply>> Session::attempt(unsigned transport, const Request& request,
-                                             const SlotTicket& ticket, Precedence precedence,
-                                             CallSize& size) {
-  const char* name = nfs4::op_name(request.op);
-  CompoundBuilder builder(*request.credential, name);
-  builder.watch(request.op);
-  request.build(builder);
-  size.place = builder.place();
-  if (builder.refused()) co_return fail(*builder.refused());
-  if (!builder.ok()) {
-    co_return fail({.layer = Layer::kXdr,
-                    .recovery = Recovery::kPermanent,
-                    .errnum = EINVAL,
-                    .op = name,
-                    .cause = "an argument exceeds the protocol's limit"});
-  }
-  rpc::Call call = builder.finish(&ticket, request.cache_this);
-  call.handshake = precedence == Precedence::kHandshake;
-  call.renewal = precedence == Precedence::kRenewal;
-  const std::string operations = builder.take_trace();
-  if (request.cancellation != nullptr && request.op != nfs4::OP_OPEN)
-    call.abandoned = &request.cancellation->flag();
-  size.sent = call.head.size();
-  for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
-  const TimePoint sent = Clock::now();
-  const Duration sent_since_boot = since_boot();
-  rpc::Outcome outcome = co_await connections_.at(transport).call(std::move(call));
-  size.transmissions = outcome.transmissions;
-  if (!outcome.reply) {
-    if (!operations.empty()) trace(name, operations, describe(outcome.reply.error()), sent);
-    co_return fail(std::move(outcome.reply.error()));
-  }
-  size.received = outcome.reply->head.size() + outcome.reply->bulk_length;
-  Result<CompoundReply> reply = CompoundReply::parse(std::move(*outcome.reply), request.sink, name, true);
-  count(request.op, size, sent, reply);
-  if (!operations.empty()) trace(name, operations, outcome_of(reply), sent);
-  if (reply && reply->sequence()) lease_.note_sequence(*reply->sequence(), sent_since_boot);
-  co_return reply;
-}
-
-// One line for each COMPOUND: what it is for, what is in it, how it ended, and how long that took.
-void Session::trace(const char* op, const std::string& operations, const std::string& status,
-                    TimePoint sent) {
-  const std::chrono::duration<double, std::milli> took = Clock::now() - sent;
-  log::trace(fmt::format("{}: {}: {}, {:.3f} ms", op, operations, status, took.count()));
-}
-
-void Session::count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent,
-                    const Result<CompoundReply>& reply) {
-  if (!reply) return;
-  counters_.add(op, {.error = !reply->ok(),
-                     .transmissions = size.transmissions,
-                     .sent = size.sent,
-                     .received = size.received,
-                     .queue = sent - size.queued,
-                     .response = Clock::now() - sent});
 }
 
 Task<Result<CompoundReply>> Session::run(Request request) {
@@ -156,7 +84,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
         continue;
       }
     }
-    Result<CompoundReply> reply = co_await attempt(here, request, *ticket, Precedence::kNone, size);
+    Result<CompoundReply> reply = co_await sender_.attempt(here, request, *ticket, Precedence::kNone, size);
     repeated = repeated || size.transmissions > 1;
     if (!reply) {
       const bool sent = repeated || size.transmissions > 0;
@@ -169,8 +97,8 @@ Task<Result<CompoundReply>> Session::run(Request request) {
     const Verdict verdict = judge(request, *reply, *ticket);
     if (verdict == Verdict::kSameSlot) {
       repeated = true;
-      co_await pause(delay.next());
-      if (!stopping_.load(std::memory_order_relaxed)) continue;
+      co_await stopping_.pause(delay.next());
+      if (!stopping_.raised()) continue;
       slots_.release(*ticket, SlotUse::kUncertain);
       co_return fail(shut_down_error(name));
     }
@@ -181,7 +109,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       case Verdict::kAgain: executed_before = executed_before || may_be_executed(*reply, size.place); break;
       case Verdict::kAgainExecuted:
         // Pause from the second time on: the immediate retry did not help.
-        if (executed_before) co_await pause(delay.next());
+        if (executed_before) co_await stopping_.pause(delay.next());
         executed_before = true;
         break;
       case Verdict::kUncached:
@@ -191,7 +119,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       case Verdict::kDelay:
       case Verdict::kGrace:
         executed_before = executed_before || may_be_executed(*reply, size.place);
-        co_await pause(verdict == Verdict::kDelay ? delay.next() : grace.next());
+        co_await stopping_.pause(verdict == Verdict::kDelay ? delay.next() : grace.next());
         break;
     }
   }
@@ -272,7 +200,8 @@ Task<> Session::probe_slot(SlotTicket ticket, Precedence precedence) {
   auto nothing = [](CompoundBuilder&) {};
   const Request request{.op = nfs4::OP_SEQUENCE, .credential = machine_, .build = nothing};
   CallSize size;
-  Result<CompoundReply> reply = co_await attempt(Loop::current()->index(), request, ticket, precedence, size);
+  Result<CompoundReply> reply =
+      co_await sender_.attempt(Loop::current()->index(), request, ticket, precedence, size);
   if (!reply || !reply->sequence()) {
     slots_.release(ticket, SlotUse::kUncertain);
     if (!reply && reply.error().recovery == Recovery::kNewSession) co_return;
@@ -286,7 +215,7 @@ Task<> Session::probe_slot(SlotTicket ticket, Precedence precedence) {
   }
   const Verdict verdict = judge(request, *reply, ticket);
   if (verdict == Verdict::kSameSlot) slots_.release(ticket, SlotUse::kUncertain);
-  if (verdict == Verdict::kSameSlot || verdict == Verdict::kDelay) co_await pause(100ms);
+  if (verdict == Verdict::kSameSlot || verdict == Verdict::kDelay) co_await stopping_.pause(100ms);
 }
 
 bool Session::without_state(const CompoundReply& reply, const SlotTicket& ticket) const {
@@ -297,23 +226,14 @@ bool Session::without_state(const CompoundReply& reply, const SlotTicket& ticket
 
 void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket) {
   const auto& ok = sequence.resok4;
-  last_sequence_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  const uint32_t flags = ok.sr_status_flags;
+  lease_.note_answer(Clock::now());
   slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
-  if ((ok.sr_status_flags & kNoBackChannel) == 0 &&
-      back_channel_mendings_.load(std::memory_order_relaxed) != 0)
-    back_channel_mendings_.store(0, std::memory_order_relaxed);
-  if (recovered_lately_.load(std::memory_order_relaxed)) note_session_works();
-  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0 &&
-      reclaims_in_a_row_.load(std::memory_order_relaxed) != 0)
-    reclaims_in_a_row_.store(0, std::memory_order_relaxed);
-  if (ok.sr_status_flags == 0) {
-    if (same_flags_.load(std::memory_order_relaxed) != 0) same_flags_.store(0, std::memory_order_relaxed);
-    return;
-  }
-  if ((ok.sr_status_flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
-  const uint32_t others = ok.sr_status_flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
-  if (others == 0 || flags_in_hand_.exchange(true, std::memory_order_acq_rel)) return;
-  loops_[0].spawn(handle_status_flags(others, ticket.generation));
+  throttle_.note_works();
+  flags_.note(flags);
+  if ((flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
+  const uint32_t others = flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;
+  if (others != 0 && flags_.begin_handling()) loops_[0].spawn(handle_status_flags(others, ticket.generation));
 }
 
 }  // namespace nfsrdma::client::nfs4

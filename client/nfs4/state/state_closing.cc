@@ -303,7 +303,7 @@ Task<> StateManager::close_rest() {
 
 Task<> StateManager::close_all(std::vector<Closing> all) {
   while (!all.empty()) {
-    const size_t most = std::max(1u, (session_.max_operations() - 1) / 2);
+    const size_t most = std::max(1u, (session_.fore_channel().operations() - 1) / 2);
     std::vector<Closing> some, rest;
     for (Closing& closing : all) {
       const bool fits = some.size() < std::min(most, kCloseTogether) &&

@@ -288,7 +288,7 @@ bool StateManager::may_go_together(const FileState& file, const OpenStateRef& id
                                    const Delegation& delegation, const Purpose& purpose) const {
   constexpr uint32_t kInFront = 4;  // SEQUENCE, PUTFH, CLOSE, DELEGRETURN
   const rpc::Credential& user = *purpose.request.credential;
-  return kInFront + purpose.operations <= session_.max_operations() &&
+  return kInFront + purpose.operations <= session_.fore_channel().operations() &&
          user.same_user(*delegation.credential) && (!idle || user.same_user(*idle->credential)) &&
          std::none_of(file.opens.begin(), file.opens.end(),
                       [&](const OpenStateRef& open) { return open->established && open != idle; });

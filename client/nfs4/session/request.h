@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Request: one COMPOUND that a session is to run. It lives in its caller's frame; the session refers to it
+// until it is answered.
+#pragma once
+
+#include "client/api/filesystem.h"
+#include "client/nfs4/protocol_types.h"
+#include "client/nfs4/session/compound.h"
+
+namespace nfsrdma::client::nfs4 {
+
+// Writes the operations of a request after its SEQUENCE. Called again for each attempt to send the request.
+class BuildRef {
+ public:
+  template <class F>
+  BuildRef(F& f)
+      : object_(&f), call_([](void* o, CompoundBuilder& b) { (*static_cast<F*>(o))(b); }) {}  // NOLINT
+  void operator()(CompoundBuilder& b) const { call_(object_, b); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, CompoundBuilder&);
+};
+
+struct Request {
+  nfs4::nfs_opnum4 op;  // what the COMPOUND is for: name and statistics
+  rpc::CredentialPtr credential;
+  bool cache_this = false;  // not idempotent: the server is to keep the reply (sa_cachethis)
+  BuildRef build;           // refers to a callable in the caller's frame
+  Slice sink{};             // READ's destination, as given to expect_read()
+  // A cancelled request is not sent any more (EINTR), except an OPEN that the server may have executed:
+  // nobody would close the file.
+  // In the caller's frame; null: never cancelled.
+  const Cancellation* cancellation = nullptr;
+};
+
+// Runs COMPOUNDs during recovery of the session, over loop 0's connection and before all other requests.
+// Several run at a time, each in its own slot; further ones wait for a slot. Loop 0.
+class RecoveryChannel {
+ public:
+  virtual ~RecoveryChannel() = default;
+  // kReconnect: the connection was lost, and recovery starts over. Everything else is the server's answer.
+  virtual Task<Result<CompoundReply>> run(Request request) = 0;
+};
+
+}  // namespace nfsrdma::client::nfs4

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// RequestSender: sends one COMPOUND over one of the session's connections, decodes its reply and counts it.
+// What the reply means for the slot and the session is Session's to decide. Owned by the Session; any loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "client/core/operation_counters.h"
+#include "client/nfs4/session/connections.h"
+#include "client/nfs4/session/lease.h"
+#include "client/nfs4/session/request.h"
+#include "client/nfs4/session/stop_flag.h"
+
+namespace nfsrdma::client::nfs4 {
+
+// Whether a call is sent before others that wait (rpc::Call).
+enum class Precedence : uint8_t { kNone, kHandshake, kRenewal };
+
+// What is measured of a request. It may be sent several times.
+struct CallSize {
+  TimePoint queued = Clock::now();
+  unsigned transmissions = 0;
+  size_t sent = 0, received = 0;  // bytes
+  uint32_t place = 0;             // of the operation that the COMPOUND is for
+};
+
+class RequestSender {
+ public:
+  RequestSender(Connections& connections, Lease& lease, rpc::CredentialPtr machine, const StopFlag& stopping)
+      : connections_(connections), lease_(lease), machine_(std::move(machine)), stopping_(stopping) {}
+
+  // Sends the request in that slot over that transport, once. The references are to the frame of the caller,
+  // which awaits.
+  Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
+                                      Precedence precedence, CallSize& size);
+  // Runs one operation in its own COMPOUND without SEQUENCE, as part of a handshake. Retries after DELAY.
+  Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
+
+  OperationCounters& counters() { return counters_; }
+
+ private:
+  static void trace(const char* op, const std::string& operations, const Result<CompoundReply>& reply,
+                    TimePoint sent);
+  // Counts every COMPOUND that was answered, DELAY and GRACE included.
+  void count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent, const Result<CompoundReply>& reply);
+
+  Connections& connections_;
+  Lease& lease_;
+  const rpc::CredentialPtr machine_;
+  const StopFlag& stopping_;
+  OperationCounters counters_;
+};
+
+}  // namespace nfsrdma::client::nfs4
