@@ -40,15 +40,16 @@ DelegationRef DelegationService::take_delegation(FileState& file, const nfs4::OP
                                                  const rpc::CredentialPtr& credential, uint64_t epoch) {
   if (!opened.delegation.granted()) return nullptr;
   auto delegation = std::make_shared<Delegation>(file.node.fh(), opened.delegation, credential, epoch);
-  const StateManager::Again again = states_.comes_again(file, delegation);
-  if (again == StateManager::Again::kGone) return nullptr;
-  if (again == StateManager::Again::kStands) {
+  const DelegationStates::Again again = states_.delegation_states().comes_again(file, delegation);
+  if (again == DelegationStates::Again::kGone) return nullptr;
+  if (again == DelegationStates::Again::kStands) {
     if (wants_delegations() && !opened.delegation.recall) return delegation;
     give_back_soon(std::move(delegation));
     return nullptr;
   }
-  if (!wants_delegations() || opened.delegation.recall || !states_.keep(file, delegation)) {
-    Loop::current()->spawn(states_.return_unwanted(std::move(delegation)));
+  if (!wants_delegations() || opened.delegation.recall ||
+      !states_.delegation_states().keep(file, delegation)) {
+    Loop::current()->spawn(states_.delegation_states().return_unwanted(std::move(delegation)));
     return nullptr;
   }
   for (DelegationRef& oldest : delegations_.excess()) give_back_soon(std::move(oldest));
@@ -66,7 +67,8 @@ void DelegationService::begin_promise(const NodeRef& node, const DelegationRef& 
   delegation->change = n.attributes.get().change;
 }
 
-Task<> DelegationService::end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose) {
+Task<> DelegationService::end_delegation_of(NodeRef node, bool read_only,
+                                            DelegationStates::Purpose* purpose) {
   DelegationRef delegation;
   {
     MutexLock lock(nfs4_node(node).mutex);
@@ -79,11 +81,11 @@ Task<> DelegationService::end_delegation_of(NodeRef node, bool read_only, StateM
 }
 
 Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint asked,
-                                    StateManager::Purpose* purpose) {
+                                    DelegationStates::Purpose* purpose) {
   const NodeRef node = nodes_.find(delegation->fh);
   if (!node) co_return;
   Nfs4Node& n = nfs4_node(node);
-  const std::shared_ptr<FileState> file = states_.pin_file(n);
+  const std::shared_ptr<FileState> file = states_.registry().pin_file(n);
   bool first = false, opened = false, writers = false;
   for (;;) {
     MutexLock lock(n.mutex);
@@ -127,12 +129,12 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
       co_await std::move(dropping);
     }
     if (delegation->write) co_await write_back_.write_back(node, file);
-    auto returning = states_.give_back(node, file, delegation, purpose);
+    auto returning = states_.delegation_states().give_back(node, file, delegation, purpose);
     co_await std::move(returning);
     // Readers have meanwhile filled pages that no promise covers any more.
     if (why == Why::kAskedFor && opened && !stopping_) kept_.invalidate_data(node);
   }
-  states_.unpin_file(n);
+  states_.registry().unpin_file(n);
 }
 
 // Pages may wait for a READ that the server does not answer. They must not delay a return until the lease
@@ -204,7 +206,7 @@ Task<> DelegationService::return_unknown(DelegationRef delegation, uint64_t begu
   if (found.status == nfs4::NFS4_OK) {
     give_back_soon(std::move(found.delegation));
   } else {
-    auto returning = states_.return_unwanted(std::move(delegation));
+    auto returning = states_.delegation_states().return_unwanted(std::move(delegation));
     co_await std::move(returning);
   }
   unknown_returning_.fetch_sub(1);

@@ -50,15 +50,15 @@ class DelegationService final : public DelegationHolder {
   // `delegation` does nothing.
   void begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order);
   // Returns the file's delegation, if it has one. `read_only`: only a read delegation. `purpose`: see
-  // StateManager::give_back().
-  Task<> end_delegation_of(NodeRef node, bool read_only, StateManager::Purpose* purpose = nullptr);
+  // DelegationStates::give_back().
+  Task<> end_delegation_of(NodeRef node, bool read_only, DelegationStates::Purpose* purpose = nullptr);
   // kAskedFor: as far as we know, another client is about to use the file. kOwnUse: our own next operation
   // needs the return.
   enum class Why : uint8_t { kAskedFor, kOwnUse };
   // Completes when the delegation is returned, by whichever coroutine. `asked`: since when the return is
   // wanted.
   Task<> give_back(DelegationRef delegation, Why why, TimePoint asked,
-                   StateManager::Purpose* purpose = nullptr);
+                   DelegationStates::Purpose* purpose = nullptr);
   void give_back_soon(DelegationRef delegation);
   Task<> give_back_everything();
   void recalled(DelegationRef delegation) override;

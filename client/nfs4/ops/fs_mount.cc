@@ -58,7 +58,7 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
       delegating_(parts_, nodes_, session_, delegations_, states_, kept_, write_back_),
       export_finder_(parts_, session_) {
   delegations_.attach(&delegating_);
-  session_.attach(&states_, &callbacks_);
+  session_.attach(&states_.keeper(), &callbacks_);
 }
 
 Nfs4Filesystem::~Nfs4Filesystem() = default;
@@ -183,7 +183,7 @@ FileLimits Nfs4Filesystem::limits_of(const NodeRef& node) const {
 
 Task<> Nfs4Filesystem::write_back_everything() {
   co_await ahead_.end_all_read_ahead();
-  for (const NodeRef& node : states_.files()) {
+  for (const NodeRef& node : states_.registry().files()) {
     std::shared_ptr<FileState> file;
     std::vector<std::pair<OpenStateRef, uint32_t>> openers;
     {
@@ -205,10 +205,10 @@ Task<> Nfs4Filesystem::write_back_everything() {
       }
     }
     co_await write_back_.write_back(node, file);
-    for (const auto& [state, access] : openers) co_await states_.closed(file, state, access);
-    states_.drop_if_unused(nfs4_node(node));
+    for (const auto& [state, access] : openers) co_await states_.closer().closed(file, state, access);
+    states_.registry().drop_if_unused(nfs4_node(node));
   }
-  co_await states_.close_rest();
+  co_await states_.closer().close_rest();
   co_await delegating_.give_back_everything();
 }
 
@@ -216,7 +216,7 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
   co_await loops_[0].resume_here();
   stopping_ = true;
   held_timer_.cancel();
-  states_.close_at_once();
+  states_.closer().close_at_once();
   const TimePoint end = Clock::now() + patience;
   bool written = true;
   if (std::exchange(mounted_, false))
@@ -271,7 +271,7 @@ Statistics Nfs4Filesystem::statistics() const {
   s.session.wsize = limits_.wsize;
   s.session.callbacks = callbacks_.count();
   s.cache = cache_statistics();
-  const StateManager::Counts counts = states_.counts();
+  const StateRegistry::Counts counts = states_.registry().counts();
   s.cache.open_files = counts.opens;
   s.cache.locks = counts.locks;
   s.cache.locks_lost = counts.locks_lost;

@@ -67,10 +67,11 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   // grant a write delegation instead.
   if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await delegating_.end_delegation_of(node, true);
-  } else if (delegating_.wants_delegations() && states_.open_to_write(n)) {
-    co_await states_.close_now(node);  // no read delegation is granted for a file that is open for writing
+  } else if (delegating_.wants_delegations() && states_.closer().open_to_write(n)) {
+    co_await states_.closer().close_now(
+        node);  // no read delegation is granted for a file that is open for writing
   }
-  const std::shared_ptr<FileState> file = states_.pin_file(n);
+  const std::shared_ptr<FileState> file = states_.registry().pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
   // The server must have our writes before it returns the file's attributes.
   co_await write_back_.settle_node(node);
@@ -79,7 +80,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   const uint32_t touched = n.data_touched;  // before the check for written data
   const Slice room = room_for_read_with_open(node, flags);
   nfs4::OPEN4args args;
-  args.owner = states_.open_owner(ctx.credential->uid());
+  args.owner = states_.registry().open_owner(ctx.credential->uid());
   args.claim.claim = nfs4::CLAIM_FH;
   bool to_open = true;
   auto build = [&](CompoundBuilder& b) {
@@ -108,18 +109,18 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   OpenStateRef state;
   DelegationRef delegation;
   if (opened) {
-    state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+    state = states_.registry().opened(*file, ctx.credential, access, opened->resok4, epoch);
     delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
   } else if (opened.error().is_status(nfs4::NFS4ERR_ACCESS)) {
-    state = states_.opened_as_held(*file, ctx.credential, access);
+    state = states_.registry().opened_as_held(*file, ctx.credential, access);
   }
   guard.unlock();
-  states_.unpin_file(n);
+  states_.registry().unpin_file(n);
   if (!state) {
-    if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.open_to_write(n))
+    if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.closer().open_to_write(n))
       co_return fail(attributes_.gone(node, std::move(opened.error())));
     // Perhaps the server checked the permission for an earlier open of this user that is closed by now.
-    co_await states_.close_now(node);
+    co_await states_.closer().close_now(node);
     auto once_more = open(ctx, node, flags);
     co_return co_await std::move(once_more);
   }
@@ -182,7 +183,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
       !exclusive || export_limits(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
-  args.owner = states_.open_owner(ctx.credential->uid());
+  args.owner = states_.registry().open_owner(ctx.credential->uid());
   args.claim.file = name;
   args.openhow.opentype = nfs4::OPEN4_CREATE;
   args.openhow.how.mode = exclusive ? nfs4::EXCLUSIVE4_1 : nfs4::UNCHECKED4;
@@ -231,13 +232,13 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const uint64_t change = attributes->resok4.obj_attributes.change;
   const NodeRef node =
       nodes_.get(fh, exports_.index_of(to_filesystem_id(attributes->resok4.obj_attributes.fsid)));
-  const std::shared_ptr<FileState> file = states_.pin_file(nfs4_node(node));
-  const OpenStateRef state = states_.opened(*file, ctx.credential, access, opened->resok4, epoch);
+  const std::shared_ptr<FileState> file = states_.registry().pin_file(nfs4_node(node));
+  const OpenStateRef state = states_.registry().opened(*file, ctx.credential, access, opened->resok4, epoch);
   const DelegationRef delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
   // Another client gave the name to a file that has unwritten data here. That data would be written after the
   // truncation, so truncate once more.
   const bool cut_again = cut && is_unsaved(node, *file);
-  states_.unpin_file(nfs4_node(node));
+  states_.registry().unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   result.open.keep_cache =
@@ -282,9 +283,9 @@ Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
                                      uint32_t access, rpc::CredentialPtr credential) {
   if (fh && opened.delegation.granted()) {
     auto unwanted = std::make_shared<Delegation>(*fh, opened.delegation, credential, session_.epoch());
-    Loop::current()->spawn(states_.return_unwanted(std::move(unwanted)));
+    Loop::current()->spawn(states_.delegation_states().return_unwanted(std::move(unwanted)));
   }
-  if (states_.note_upgrade(opened.stateid, access)) co_return;
+  if (states_.registry().note_upgrade(opened.stateid, access)) co_return;
   auto build = [&](CompoundBuilder& b) {
     if (fh) {
       b.putfh(*fh);
@@ -315,9 +316,9 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
   if (is_unsaved(node, *file) && (handle.access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await write_back_.write_back(node, file);
   }
-  co_await states_.closed(file, state, handle.access);
+  co_await states_.closer().closed(file, state, handle.access);
   co_await removals_.remove_if_hidden(node, file);
-  states_.drop_if_unused(nfs4_node(node));
+  states_.registry().drop_if_unused(nfs4_node(node));
 }
 
 Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
@@ -363,7 +364,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
         reply.keep_cache = n.pages_are_of(change) && !n.kernel.knows_other_than(change);
         reply.size_is_news = attributes_.size_is_news(n);
         n.contents.set(change);
-        const OpenStateRef state = states_.opened_locally(*file, ctx.credential, access);
+        const OpenStateRef state = states_.registry().opened_locally(*file, ctx.credential, access);
         delegations_.used(delegation);
         delegations_.count_local_open();
         reply.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags),

@@ -18,13 +18,13 @@ constexpr uint32_t kRenameOperations = 7;
 
 Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request request,
                                                         uint32_t operations) {
-  StateManager::Purpose purpose{request, operations};
+  DelegationStates::Purpose purpose{request, operations};
   if (victim) {
     co_await delegating_.end_delegation_of(victim, false, &purpose);
     if (purpose.reply) co_return std::move(*purpose.reply);
     co_await delegating_.end_delegation_of(victim,
                                            false);  // one that a server restart has granted in its place
-    co_await states_.close_now(victim);
+    co_await states_.closer().close_now(victim);
   }
   Result<CompoundReply> reply = co_await session_.run(request);
   if (reply) reply->maybe_executed_before |= purpose.maybe_executed_before;

@@ -441,7 +441,7 @@ Task<> LockService::confirm_local_locks(std::shared_ptr<FileState> file) {
     delegation = file->delegation;
   }
   co_await session_.confirm_lease();
-  if (!session_.lease().holds()) (void)co_await states_.test_delegation(file, delegation);
+  if (!session_.lease().holds()) (void)co_await states_.delegation_states().test_delegation(file, delegation);
 }
 
 Task<Result<>> LockService::unlock(OpenFileRef open, std::string locker, bool of_description, Lock lock) {
@@ -550,7 +550,8 @@ Task<> LockService::forget_idle_owners(std::shared_ptr<FileState> file, OpenStat
     }
     std::erase_if(state->locks, unused);
   }
-  for (const nfs4::stateid4& stateid : stateids) co_await states_.free_stateid(stateid, state->credential);
+  for (const nfs4::stateid4& stateid : stateids)
+    co_await states_.registry().free_stateid(stateid, state->credential);
 }
 
 Task<bool> LockService::wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file,

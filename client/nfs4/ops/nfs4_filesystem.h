@@ -196,7 +196,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   uint64_t registrable_bytes() const override { return session_.connections().registrable_bytes(); }
   bool promises_hold() const override { return session_.lease().holds(); }
   uint64_t epoch() const override { return session_.epoch(); }
-  std::vector<NodeRef> files_in_use() const override { return states_.files(); }
+  std::vector<NodeRef> files_in_use() const override { return states_.registry().files(); }
 
   NodeTable nodes_;
   // The server supports the current stateid, so READ can follow OPEN (RFC 8881 section 16.2.3.1.2).

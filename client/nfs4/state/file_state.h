@@ -93,7 +93,7 @@ struct OpenState {
   std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
   uint32_t held_access = 0;           // what is open on the server
   uint32_t opened = 0;                // 1 << share access, for each OPEN whose union held_access is
-  bool closing_later = false;         // idle, and its CLOSE is delayed: StateManager::close_later()
+  bool closing_later = false;         // idle, and its CLOSE is delayed: OpenCloser::close_later()
   std::list<LockState> locks;
 
   uint32_t needed_access() const {
@@ -102,6 +102,8 @@ struct OpenState {
     return access;
   }
   bool idle() const { return needed_access() == 0; }
+  // The access that openers need and the server's open does not allow.
+  uint32_t missing_access() const { return needed_access() & ~held_access & ~refused_access; }
   // A lock is held, or was lost and not unlocked since.
   bool has_locks() const {
     return std::any_of(locks.begin(), locks.end(),

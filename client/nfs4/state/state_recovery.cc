@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovery of state: reclaim in grace (RFC 8881 section 8.4.2.1), reopening after expiry or revocation
-// (sections 8.4.2.4, 8.5), TEST_STATEID and FREE_STATEID after SEQ4_STATUS_*_REVOKED (section 18.46.3).
+#include "client/nfs4/state/state_recovery.h"
+
 #include <algorithm>
 #include <cerrno>
-#include <functional>
+#include <utility>
 
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/state/locks.h"
-#include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/mutex.h"
 #include "xdr/nfs4/lock_ops.h"
@@ -34,19 +33,8 @@ Result<nfs4::OPEN4res> opened_again(CompoundReply& reply) {
 
 }  // namespace
 
-Task<> StateManager::free_stateid(nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
-  auto build = [&](CompoundBuilder& b) { b.add(nfs4::FREE_STATEID4args{stateid}); };
-  const Request request{
-      .op = nfs4::OP_FREE_STATEID, .credential = std::move(credential), .cache_this = true, .build = build};
-  (void)co_await session_.run(request);  // ignores errors: the server may have freed it already
-}
-
-Task<> StateManager::free_stateids(std::vector<nfs4::stateid4> stateids, rpc::CredentialPtr credential) {
-  for (const nfs4::stateid4& stateid : stateids) co_await free_stateid(stateid, credential);
-}
-
-Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
-                                    uint64_t version) {
+Task<Result<>> StateRecovery::reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
+                                     uint64_t version) {
   auto guard = co_await file->open_mutex.lock();
   auto returning = co_await file->return_mutex.lock();
   std::vector<uint32_t> modes;
@@ -66,22 +54,22 @@ Task<Result<>> StateManager::reopen(NodeRef node, std::shared_ptr<FileState> fil
       co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
     modes = state->modes(file->unsaved());
     // The open is valid but allows too little: it stays, with its locks, and the missing access is opened.
-    const bool upgrade = state->established && missing_access(*state) != 0;
+    const bool upgrade = state->established && state->missing_access() != 0;
     if (!upgrade) {
       gone = stateids_of(*state);
       lost_locks = lose(*state);
     }
   }
-  if (lost_locks) report_lost_locks(node, "the server revoked them");
-  co_await free_stateids(std::move(gone), state->credential);
+  if (lost_locks) registry_.report_lost_locks(node, "the server revoked them");
+  co_await registry_.free_stateids(std::move(gone), state->credential);
   auto opening = open_again(*file, state, std::move(modes));
   co_return co_await std::move(opening);
 }
 
-Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes) {
+Task<Result<>> StateRecovery::open_again(FileState& file, OpenStateRef state, std::vector<uint32_t> modes) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
-  open.owner = open_owner(state->uid);
+  open.owner = registry_.open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_FH;
   auto build = [&](CompoundBuilder& b) {
     open.owner.clientid = session_.client_id();
@@ -121,8 +109,8 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
     state->epoch = epoch;
     ++state->version;
   }
-  if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
-  co_await free_stateids(std::move(gone), state->credential);
+  if (lost_locks) registry_.report_lost_locks(NodeRef(&file.node), "the server revoked them");
+  co_await registry_.free_stateids(std::move(gone), state->credential);
   MutexLock lock(file.node.mutex);
   state->refused_access = refused & ~state->held_access;
   if (state->refused_access != 0) state->refused = why.errnum == 0 ? EIO : why.errnum;
@@ -131,8 +119,8 @@ Task<Result<>> StateManager::open_again(FileState& file, OpenStateRef state, std
   co_return fail(std::move(why));
 }
 
-void StateManager::lose_all(const char* why) {
-  for (const NodeRef& node : files()) {
+void StateRecovery::lose_all(const char* why) {
+  for (const NodeRef& node : registry_.files()) {
     bool lost_locks = false;
     std::shared_ptr<FileState> lost;
     DelegationRef delegation;
@@ -144,13 +132,13 @@ void StateManager::lose_all(const char* why) {
       delegation = file->delegation;
       lost = file;
     }
-    if (lost_locks) report_lost_locks(node, why);
-    if (delegation) end_delegation(*lost, delegation, Delegations::Went::kRevoked);
+    if (lost_locks) registry_.report_lost_locks(node, why);
+    if (delegation) delegation_states_.end_delegation(*lost, delegation, Delegations::Went::kRevoked);
   }
 }
 
 // Several files at a time, because grace ends: one file after another takes a round trip each.
-Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
+Task<Result<>> StateRecovery::reclaim(RecoveryChannel& channel, uint64_t epoch) {
   Result<> outcome;
   auto sweeping =
       each_file([&](NodeRef node) { return reclaim_of(std::move(node), channel, epoch, &outcome); });
@@ -158,7 +146,7 @@ Task<Result<>> StateManager::reclaim(RecoveryChannel& channel, uint64_t epoch) {
   co_return outcome;
 }
 
-Task<> StateManager::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t epoch, Result<>* outcome) {
+Task<> StateRecovery::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t epoch, Result<>* outcome) {
   if (!*outcome) co_return;
   std::shared_ptr<FileState> file;
   {
@@ -171,8 +159,8 @@ Task<> StateManager::reclaim_of(NodeRef node, RecoveryChannel& channel, uint64_t
   if (!reclaimed && *outcome) *outcome = std::move(reclaimed);
 }
 
-Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node,
-                                          std::shared_ptr<FileState> file, uint64_t epoch) {
+Task<Result<>> StateRecovery::reclaim_file(RecoveryChannel& channel, NodeRef node,
+                                           std::shared_ptr<FileState> file, uint64_t epoch) {
   std::vector<OpenStateRef> opens, refused;
   DelegationRef delegation;
   {
@@ -209,9 +197,9 @@ Task<Result<>> StateManager::reclaim_file(RecoveryChannel& channel, NodeRef node
 
 // Section 10.2.1: "a client reporting resources assigned to it by an earlier server instance must be granted
 // those resources". No other client can have got a conflicting lock in between.
-Task<Result<>> StateManager::reclaim_without(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                             std::vector<OpenStateRef> refused, uint64_t epoch,
-                                             DelegationRef delegation) {
+Task<Result<>> StateRecovery::reclaim_without(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                              std::vector<OpenStateRef> refused, uint64_t epoch,
+                                              DelegationRef delegation) {
   std::vector<OpenStateRef> opens;
   Delegation::Phase before{};
   {
@@ -233,12 +221,12 @@ Task<Result<>> StateManager::reclaim_without(RecoveryChannel& channel, NodeRef n
     file.delegation_ended.notify_all();
     co_return fail(reclaimed.error());
   }
-  end_delegation(file, delegation, Delegations::Went::kRevoked);
+  delegation_states_.end_delegation(file, delegation, Delegations::Went::kRevoked);
   co_return Result<>{};
 }
 
-Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                              OpenStateRef state, uint64_t epoch, DelegationRef delegation) {
+Task<Result<bool>> StateRecovery::reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                               OpenStateRef state, uint64_t epoch, DelegationRef delegation) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   nfs4::OPEN4args open;
   std::vector<uint32_t> modes;
@@ -256,7 +244,7 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
   }
   std::optional<Delegations::Asking> asking;  // a recall may overtake the reply
   if (delegation) asking.emplace(delegations_);
-  open.owner = open_owner(state->uid);
+  open.owner = registry_.open_owner(state->uid);
   open.claim.claim = nfs4::CLAIM_PREVIOUS;
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(open);
@@ -283,14 +271,14 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
         lost_locks = lose(*state);
       }
       log::info("an open file could not be reclaimed: {}", describe(res.error()));
-      if (lost_locks) report_lost_locks(node, "the server did not give them back");
+      if (lost_locks) registry_.report_lost_locks(node, "the server did not give them back");
       co_return false;
     }
-    book_reclaimed(file, *state, mode, res->resok4.stateid, !std::exchange(again, true));
+    record_reclaimed(file, *state, mode, res->resok4.stateid, !std::exchange(again, true));
     if (!delegation) continue;
     const auto now = reply->take<nfs4::GETATTR4res>();
-    reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch,
-              now ? std::optional(now->resok4.obj_attributes.change) : std::nullopt);
+    delegation_states_.reclaimed(file, std::exchange(delegation, nullptr), res->resok4.delegation, epoch,
+                                 now ? std::optional(now->resok4.obj_attributes.change) : std::nullopt);
   }
   NFSRDMA_CO_TRY(co_await reclaim_locks(channel, node, file, state, epoch));
   MutexLock lock(file.node.mutex);
@@ -298,8 +286,8 @@ Task<Result<bool>> StateManager::reclaim_open(RecoveryChannel& channel, NodeRef 
   co_return true;
 }
 
-void StateManager::book_reclaimed(FileState& file, OpenState& state, uint32_t mode,
-                                  const nfs4::stateid4& stateid, bool first) {
+void StateRecovery::record_reclaimed(FileState& file, OpenState& state, uint32_t mode,
+                                     const nfs4::stateid4& stateid, bool first) {
   MutexLock lock(file.node.mutex);
   if (first) {
     state.held_access = state.opened = 0;
@@ -312,8 +300,8 @@ void StateManager::book_reclaimed(FileState& file, OpenState& state, uint32_t mo
   ++state.version;
 }
 
-Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file,
-                                           OpenStateRef state, uint64_t epoch) {
+Task<Result<>> StateRecovery::reclaim_locks(RecoveryChannel& channel, NodeRef node, FileState& file,
+                                            OpenStateRef state, uint64_t epoch) {
   std::vector<std::string> owners;
   {
     MutexLock lock(file.node.mutex);
@@ -335,8 +323,8 @@ Task<Result<>> StateManager::reclaim_locks(RecoveryChannel& channel, NodeRef nod
 // Until its first lock is reclaimed, an owner can only drop locks, and sends no LOCKU, which would wait for
 // this recovery. So the record is read again for each lock. Locks that were dropped meanwhile are unlocked
 // here, also those that were requested before the connection was lost.
-Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel& channel, NodeRef node,
-                                              FileState& file, OpenStateRef state) {
+Task<Result<>> StateRecovery::reclaim_locks_of(std::string name, RecoveryChannel& channel, NodeRef node,
+                                               FileState& file, OpenStateRef state) {
   const nfs4::nfs_fh4 fh = file.node.fh();
   for (std::optional<uint64_t> next = 0; next;) {
     nfs4::LOCK4args args;
@@ -368,7 +356,7 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
         owner.lost = !owner.ranges.empty();
         const bool lost = owner.lost;
         lock.unlock();
-        if (lost) report_lost_locks(node, describe(res.error()).c_str());
+        if (lost) registry_.report_lost_locks(node, describe(res.error()).c_str());
         co_return Result<>{};
       }
       owner.stateid = res->resok4.lock_stateid;
@@ -386,8 +374,8 @@ Task<Result<>> StateManager::reclaim_locks_of(std::string name, RecoveryChannel&
   co_return Result<>{};
 }
 
-Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileState& file, OpenState& state,
-                                              std::string name, LockRange gone) {
+Task<Result<>> StateRecovery::unlock_reclaimed(RecoveryChannel& channel, FileState& file, OpenState& state,
+                                               std::string name, LockRange gone) {
   nfs4::LOCKU4args args;
   args.locktype = nfs4::WRITE_LT;
   args.offset = gone.start;
@@ -410,17 +398,17 @@ Task<Result<>> StateManager::unlock_reclaimed(RecoveryChannel& channel, FileStat
   co_return Result<>{};
 }
 
-Task<> StateManager::each_file(FileTask task) {
+Task<> StateRecovery::each_file(FileTask task) {
   auto sweep = std::make_shared<FileSweep>();
   sweep->task = std::move(task);
-  sweep->files = files();
+  sweep->files = registry_.files();
   if (sweep->files.empty()) co_return;
   sweep->workers = kFilesAtOnce;
   for (unsigned i = 0; i < kFilesAtOnce; ++i) Loop::current()->spawn(work_on(sweep));
   (void)co_await sweep->over.wait();
 }
 
-Task<> StateManager::work_on(std::shared_ptr<FileSweep> sweep) {
+Task<> StateRecovery::work_on(std::shared_ptr<FileSweep> sweep) {
   while (sweep->next < sweep->files.size()) {
     const NodeRef node = std::move(sweep->files[sweep->next++]);
     auto working = sweep->task(node);
@@ -429,11 +417,11 @@ Task<> StateManager::work_on(std::shared_ptr<FileSweep> sweep) {
   if (--sweep->workers == 0) sweep->over.set(true);
 }
 
-Task<> StateManager::recovered() {
+Task<> StateRecovery::recovered() {
   co_await each_file([this](NodeRef node) { return restore_file(std::move(node)); });
 }
 
-Task<> StateManager::restore_file(NodeRef node) {
+Task<> StateRecovery::restore_file(NodeRef node) {
   std::shared_ptr<FileState> file;
   std::vector<std::pair<OpenStateRef, uint64_t>> gone;
   bool idle = false;
@@ -448,12 +436,12 @@ Task<> StateManager::restore_file(NodeRef node) {
     }
   }
   for (const auto& [state, version] : gone) (void)co_await reopen(node, file, state, version);
-  if (idle) co_await close_idle(node, file);
+  if (idle) co_await closer_.close_idle(node, file);
   co_await hooks_.resend_writes(node);
 }
 
-Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_ptr<FileState> file,
-                                                     OpenStateRef state, uint64_t version) {
+Task<StateRecovery::Gone> StateRecovery::test_stateids(NodeRef node, std::shared_ptr<FileState> file,
+                                                       OpenStateRef state, uint64_t version) {
   nfs4::TEST_STATEID4args test;
   {
     MutexLock lock(file->node.mutex);
@@ -487,19 +475,19 @@ Task<StateManager::Gone> StateManager::test_stateids(NodeRef node, std::shared_p
         gone = Gone::kLocks;
       }
     }
-    if (lost) report_lost_locks(node, "the server revoked them");
-    co_await free_stateid(test.ts_stateids[i], state->credential);
+    if (lost) registry_.report_lost_locks(node, "the server revoked them");
+    co_await registry_.free_stateid(test.ts_stateids[i], state->credential);
   }
   co_return gone;
 }
 
-Task<> StateManager::state_revoked(bool recallable) {
-  co_await test_delegations();
+Task<> StateRecovery::state_revoked(bool recallable) {
+  co_await delegation_states_.test_delegations();
   if (!recallable) co_await each_file([this](NodeRef node) { return test_opens(std::move(node)); });
 }
 
-Task<bool> StateManager::acknowledge_open(std::shared_ptr<FileState> file, OpenStateRef state,
-                                          uint64_t version) {
+Task<bool> StateRecovery::acknowledge_open(std::shared_ptr<FileState> file, OpenStateRef state,
+                                           uint64_t version) {
   auto guard = co_await file->open_mutex.lock();
   auto returning = co_await file->return_mutex.lock();
   std::vector<nfs4::stateid4> gone;
@@ -511,12 +499,12 @@ Task<bool> StateManager::acknowledge_open(std::shared_ptr<FileState> file, OpenS
     gone = stateids_of(*state);
     lost_locks = lose(*state);
   }
-  if (lost_locks) report_lost_locks(NodeRef(&file->node), "the server revoked them");
-  co_await free_stateids(std::move(gone), state->credential);
+  if (lost_locks) registry_.report_lost_locks(NodeRef(&file->node), "the server revoked them");
+  co_await registry_.free_stateids(std::move(gone), state->credential);
   co_return true;
 }
 
-Task<> StateManager::test_opens(NodeRef node) {
+Task<> StateRecovery::test_opens(NodeRef node) {
   std::shared_ptr<FileState> file;
   std::vector<std::pair<OpenStateRef, uint64_t>> opens;
   {
@@ -531,6 +519,10 @@ Task<> StateManager::test_opens(NodeRef node) {
     auto acknowledging = acknowledge_open(file, state, version);
     if (!co_await std::move(acknowledging)) (void)co_await reopen(node, file, state, version);
   }
+}
+
+void StateRecovery::cannot_be_recalled() {
+  delegation_states_.recall_all();
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grant, return and revocation of delegations, with the opens and locks under them (RFC 8881 sections 10.4.4,
-// 10.5, 18.6, 18.16, 18.38, 18.48).
+#include "client/nfs4/state/delegation_states.h"
+
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "client/nfs4/state/locks.h"
-#include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/mutex.h"
 #include "xdr/nfs4/lock_ops.h"
@@ -41,7 +41,7 @@ bool has_local_locks(const FileState& file) {
 
 }  // namespace
 
-bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
+bool DelegationStates::keep(FileState& file, const DelegationRef& delegation) {
   MutexLock lock(file.node.mutex);
   // The file has one already, or this one is from before a restart of the server.
   if (file.delegation || delegation->epoch != session_.epoch()) return false;
@@ -50,7 +50,7 @@ bool StateManager::keep(FileState& file, const DelegationRef& delegation) {
   return true;
 }
 
-StateManager::Again StateManager::comes_again(FileState& file, DelegationRef& delegation) {
+DelegationStates::Again DelegationStates::comes_again(FileState& file, DelegationRef& delegation) {
   DelegationRef before;
   {
     MutexLock lock(file.node.mutex);
@@ -72,11 +72,12 @@ StateManager::Again StateManager::comes_again(FileState& file, DelegationRef& de
   return Again::kStands;
 }
 
-void StateManager::cannot_be_recalled() {
+void DelegationStates::recall_all() {
   for (const DelegationRef& delegation : delegations_.all()) hooks_.recalled(delegation);
 }
 
-bool StateManager::end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went) {
+bool DelegationStates::end_delegation(FileState& file, const DelegationRef& delegation,
+                                      Delegations::Went went) {
   bool lost_locks = false;
   {
     MutexLock lock(file.node.mutex);
@@ -91,13 +92,14 @@ bool StateManager::end_delegation(FileState& file, const DelegationRef& delegati
     file.delegation_ended.notify_all();
     delegations_.remove(delegation, went);
   }
-  if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked the delegation they were under");
+  if (lost_locks)
+    registry_.report_lost_locks(NodeRef(&file.node), "the server revoked the delegation they were under");
   if (went == Delegations::Went::kRevoked) hooks_.delegation_ended(NodeRef(&file.node));
   return true;
 }
 
-Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation,
-                               Purpose* purpose) {
+Task<> DelegationStates::give_back(NodeRef node, std::shared_ptr<FileState> file, DelegationRef delegation,
+                                   Purpose* purpose) {
   AsyncMutex::Guard locking;
   if (has_local_locks(*file)) {
     // Our record of them must not change while the locks are established on the server.
@@ -135,7 +137,7 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
       if (purpose != nullptr && !may_go_together(*file, idle, *delegation, *purpose)) purpose = nullptr;
     }
     bool returned = !known;
-    if (known && idle) co_await drop_locks(file, idle, false);
+    if (known && idle) co_await closer_.drop_locks(file, idle, false);
     if (known && (idle || purpose != nullptr)) {
       auto together = return_together(file, idle, delegation, purpose);
       returned = co_await std::move(together);
@@ -146,12 +148,12 @@ Task<> StateManager::give_back(NodeRef node, std::shared_ptr<FileState> file, De
     if (ended && !known) co_await acknowledge_revoked(file, delegation);
   }
   locking.unlock();
-  co_await close_idle(node, file);
+  co_await closer_.close_idle(node, file);
 }
 
 // Section 10.4.4: "opens that were done locally" are established by OPEN with "a claim type of
 // CLAIM_DELEGATE_CUR", or by file handle.
-Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation) {
+Task<bool> DelegationStates::claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation) {
   std::vector<uint32_t> modes;
   {
     MutexLock lock(file.node.mutex);
@@ -180,15 +182,15 @@ Task<bool> StateManager::claim_opens(FileState& file, OpenStateRef state, Delega
     state->held_access |= mode;
     state->opened |= 1u << mode;
     lock.unlock();
-    if (lost_locks) report_lost_locks(NodeRef(&file.node), "the server revoked them");
+    if (lost_locks) registry_.report_lost_locks(NodeRef(&file.node), "the server revoked them");
   }
   co_return true;
 }
 
-Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const OpenState& state,
-                                                        const Delegation& delegation, uint32_t mode) {
+Task<Result<nfs4::OPEN4resok>> DelegationStates::claim_open(FileState& file, const OpenState& state,
+                                                            const Delegation& delegation, uint32_t mode) {
   nfs4::OPEN4args open;
-  open.owner = open_owner(state.uid);
+  open.owner = registry_.open_owner(state.uid);
   open.share_access = mode | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   open.claim.claim = nfs4::CLAIM_DELEG_CUR_FH;
   open.claim.delegate_stateid = delegation.current();
@@ -223,14 +225,15 @@ Task<Result<nfs4::OPEN4resok>> StateManager::claim_open(FileState& file, const O
   const auto found = reply->take<nfs4::GETFH4res>();
   if (found && found->resok4.object == delegation.fh) co_return std::move(res->resok4);
   // The name belongs to another file now, and the server opened that one without checking the delegation.
-  if (found && !note_upgrade(res->resok4.stateid, mode)) {
+  if (found && !registry_.note_upgrade(res->resok4.stateid, mode)) {
     auto closing = close_other(found->resok4.object, res->resok4.stateid, state.credential);
     co_await std::move(closing);
   }
   co_return fail(system_error(ESTALE, "OPEN", "its name leads to another file"));
 }
 
-Task<> StateManager::close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::CredentialPtr credential) {
+Task<> DelegationStates::close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid,
+                                     rpc::CredentialPtr credential) {
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::CLOSE4args{0, stateid}); };
   const Request request{
       .op = nfs4::OP_CLOSE, .credential = std::move(credential), .cache_this = true, .build = build};
@@ -238,8 +241,8 @@ Task<> StateManager::close_other(nfs4::nfs_fh4 fh, nfs4::stateid4 stateid, rpc::
 }
 
 // Section 10.4.4: "... each such lock is to be established on the server" before the delegation is returned.
-Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef state,
-                                 DelegationRef delegation) {
+Task<> DelegationStates::claim_locks(NodeRef node, FileState& file, OpenStateRef state,
+                                     DelegationRef delegation) {
   std::vector<std::pair<LockState*, std::vector<LockRange>>> held;  // they stay: lock_mutex is held
   {
     MutexLock lock(file.node.mutex);
@@ -278,14 +281,14 @@ Task<> StateManager::claim_locks(NodeRef node, FileState& file, OpenStateRef sta
       owner->local = false;
       newly_lost = !res && !std::exchange(owner->lost, true);
     }
-    if (newly_lost) report_lost_locks(node, describe(res.error()).c_str());
+    if (newly_lost) registry_.report_lost_locks(node, describe(res.error()).c_str());
   }
 }
 
 // With the Node's mutex held. False if an open would remain: after the file is removed, it could not be
 // closed.
-bool StateManager::may_go_together(const FileState& file, const OpenStateRef& idle,
-                                   const Delegation& delegation, const Purpose& purpose) const {
+bool DelegationStates::may_go_together(const FileState& file, const OpenStateRef& idle,
+                                       const Delegation& delegation, const Purpose& purpose) const {
   constexpr uint32_t kInFront = 4;  // SEQUENCE, PUTFH, CLOSE, DELEGRETURN
   const rpc::Credential& user = *purpose.request.credential;
   return kInFront + purpose.operations <= session_.fore_channel().operations() &&
@@ -294,8 +297,8 @@ bool StateManager::may_go_together(const FileState& file, const OpenStateRef& id
                       [&](const OpenStateRef& open) { return open->established && open != idle; });
 }
 
-Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenStateRef idle,
-                                         DelegationRef delegation, Purpose* purpose) {
+Task<bool> DelegationStates::return_together(std::shared_ptr<FileState> file, OpenStateRef idle,
+                                             DelegationRef delegation, Purpose* purpose) {
   nfs4::stateid4 open;
   bool with_purpose = false;
   auto build = [&](CompoundBuilder& b) {
@@ -325,7 +328,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
     // The CLOSE may have been executed before, if a later operation returned DELAY and the COMPOUND was sent
     // again. The caller then sends DELEGRETURN alone.
     if (!reply->take<nfs4::CLOSE4res>()) co_return false;
-    note_closed(*file, *idle, open);
+    OpenCloser::note_closed(*file, *idle, open);
   }
   const Result<> done = reply->expect<nfs4::DELEGRETURN4res>();
   if (!done) co_await acknowledge(delegation, reply->status());
@@ -333,7 +336,7 @@ Task<bool> StateManager::return_together(std::shared_ptr<FileState> file, OpenSt
   co_return true;
 }
 
-Task<> StateManager::delegreturn(DelegationRef delegation) {
+Task<> DelegationStates::delegreturn(DelegationRef delegation) {
   auto build = [&](CompoundBuilder& b) {
     b.putfh(delegation->fh).add(nfs4::DELEGRETURN4args{delegation->current()});
   };
@@ -346,32 +349,33 @@ Task<> StateManager::delegreturn(DelegationRef delegation) {
 }
 
 // Until FREE_STATEID, SEQUENCE reports revoked state (section 18.46.3), and nothing is answered locally.
-Task<> StateManager::acknowledge(DelegationRef delegation, nfs4::nfsstat4 status) {
+Task<> DelegationStates::acknowledge(DelegationRef delegation, nfs4::nfsstat4 status) {
   if (status == nfs4::NFS4ERR_BAD_STATEID || !gone(status)) co_return;
-  co_await free_stateid(delegation->stateid, delegation->credential);
+  co_await registry_.free_stateid(delegation->stateid, delegation->credential);
 }
 
-Task<> StateManager::return_unwanted(DelegationRef delegation) {
+Task<> DelegationStates::return_unwanted(DelegationRef delegation) {
   delegations_.add(delegation, Delegations::Came::kUnwanted);
   co_await delegreturn(delegation);
   delegations_.remove(delegation, Delegations::Went::kReturned);
 }
 
-Task<> StateManager::revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
+Task<> DelegationStates::revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
   if (!end_delegation(*file, delegation, Delegations::Went::kRevoked)) co_return;
   auto acknowledging = acknowledge_revoked(file, delegation);
   co_await std::move(acknowledging);
 }
 
-Task<> StateManager::acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
+Task<> DelegationStates::acknowledge_revoked(std::shared_ptr<FileState> file, DelegationRef delegation) {
   const NodeRef node(&file->node);
-  log::warn("the delegation of {} was revoked by the server", called(node));
+  log::warn("the delegation of {} was revoked by the server", registry_.describe_file(node));
   // Section 18.38: acknowledges the revocation.
-  co_await free_stateid(delegation->stateid, delegation->credential);
-  Loop::current()->spawn(close_idle(node, file));  // not awaited: the caller may hold the file's mutexes
+  co_await registry_.free_stateid(delegation->stateid, delegation->credential);
+  Loop::current()->spawn(
+      closer_.close_idle(node, file));  // not awaited: the caller may hold the file's mutexes
 }
 
-Task<std::vector<DelegationRef>> StateManager::gone_among(std::vector<DelegationRef> delegations) {
+Task<std::vector<DelegationRef>> DelegationStates::gone_among(std::vector<DelegationRef> delegations) {
   nfs4::TEST_STATEID4args test;
   for (const DelegationRef& d : delegations) test.ts_stateids.push_back(d->stateid);
   auto build = [&](CompoundBuilder& b) { b.add(test); };
@@ -388,7 +392,7 @@ Task<std::vector<DelegationRef>> StateManager::gone_among(std::vector<Delegation
   co_return lost;
 }
 
-Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation) {
+Task<bool> DelegationStates::test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation) {
   auto testing = gone_among({delegation});
   const std::vector<DelegationRef> lost = co_await std::move(testing);
   if (lost.empty()) {
@@ -406,7 +410,7 @@ Task<bool> StateManager::test_delegation(std::shared_ptr<FileState> file, Delega
   co_return true;
 }
 
-Task<> StateManager::test_delegations() {
+Task<> DelegationStates::test_delegations() {
   const std::vector<DelegationRef> all = delegations_.all();
   std::unordered_set<DelegationRef> lost;
   for (size_t at = 0; at < all.size(); at += kTestedAtOnce) {
@@ -425,7 +429,7 @@ Task<> StateManager::test_delegations() {
     DelegationRef delegation;
   };
   std::vector<Ended> ended;
-  for (const NodeRef& node : files()) {
+  for (const NodeRef& node : registry_.files()) {
     std::shared_ptr<FileState> file;
     DelegationRef delegation;
     {
@@ -443,9 +447,9 @@ Task<> StateManager::test_delegations() {
   }
 }
 
-void StateManager::reclaimed(FileState& file, const DelegationRef& before,
-                             const nfs4::open_delegation4& answer, uint64_t epoch,
-                             std::optional<uint64_t> change) {
+void DelegationStates::reclaimed(FileState& file, const DelegationRef& before,
+                                 const nfs4::open_delegation4& answer, uint64_t epoch,
+                                 std::optional<uint64_t> change) {
   if (!answer.granted()) return;
   auto delegation = std::make_shared<Delegation>(before->fh, answer, before->credential, epoch);
   // A read delegation does not cover what was opened and locked under the write delegation. So it is

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLOSE and OPEN_DOWNGRADE (RFC 8881 sections 18.2, 18.18).
-//
-// If a file's data is on the server and it has no locks here, its CLOSE is delayed for a moment and sent with
-// those of other files in one COMPOUND. It is sent at once where a delay would be noticed: before the file's
-// name is removed or replaced, and before the file is opened for reading with a delegation, which an open for
-// writing would prevent.
+#include "client/nfs4/state/open_closer.h"
+
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "client/nfs4/state/locks.h"
-#include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/mutex.h"
 #include "xdr/nfs4/handle_ops.h"
 #include "xdr/nfs4/lock_ops.h"
@@ -27,7 +24,7 @@ bool revoked_status(nfs4::nfsstat4 status) {
 
 }  // namespace
 
-Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all) {
+Task<> OpenCloser::drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all) {
   const nfs4::nfs_fh4 fh = file->node.fh();
   std::vector<LockState*> holders;  // they stay: only the holder of lock_mutex erases them
   {
@@ -51,7 +48,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
     };
     const Request request{
         .op = nfs4::OP_LOCKU, .credential = state->credential, .cache_this = true, .build = build};
-    for (int turn = 0; turn < kMaxRecoveries; ++turn) {
+    for (int attempt = 0; attempt < kMaxRecoveries; ++attempt) {
       Result<CompoundReply> reply = co_await session_.run(request);
       MutexLock lock(file->node.mutex);
       owner->ranges.clear();
@@ -69,7 +66,7 @@ Task<> StateManager::drop_locks(std::shared_ptr<FileState> file, OpenStateRef st
   file->unlocked.notify_all();
 }
 
-uint32_t StateManager::wanted_access(const FileState& file, const OpenState& state) {
+uint32_t OpenCloser::wanted_access(const FileState& file, const OpenState& state) {
   const uint32_t needed = state.needed_access() & ~state.refused_access;
   // Keep open what the delegation covers, until the delegation is returned.
   if (file.delegated()) return state.opened_within(needed | file.delegation->access());
@@ -82,20 +79,20 @@ uint32_t StateManager::wanted_access(const FileState& file, const OpenState& sta
 // refuse to CLOSE a file with locks (section 18.2.3) and keep the open. But locks must not wait for an OPEN
 // that the server delays until another client has returned its delegation. So a waiter for one mutex never
 // holds the other. It keeps the one that it waited for if the other one is free.
-Task<StateManager::TurnToClose> StateManager::turn_to_close(std::shared_ptr<FileState> file) {
+Task<OpenCloser::ClosingGuards> OpenCloser::lock_for_closing(std::shared_ptr<FileState> file) {
   const auto alone = co_await file->closing_mutex.lock();
   for (;;) {
     auto locking = co_await file->lock_mutex.lock();
     if (file->open_mutex.try_lock())
-      co_return TurnToClose{std::move(locking), AsyncMutex::Guard(&file->open_mutex)};
+      co_return ClosingGuards{std::move(locking), AsyncMutex::Guard(&file->open_mutex)};
     locking.unlock();
     auto opening = co_await file->open_mutex.lock();
     if (file->lock_mutex.try_lock())
-      co_return TurnToClose{AsyncMutex::Guard(&file->lock_mutex), std::move(opening)};
+      co_return ClosingGuards{AsyncMutex::Guard(&file->lock_mutex), std::move(opening)};
   }
 }
 
-Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
+Task<> OpenCloser::closed(std::shared_ptr<FileState> file, OpenStateRef state, uint32_t access) {
   Closing closing;
   bool later = false;
   {
@@ -115,8 +112,8 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   }
   if (closing.state) co_await close_later(std::move(closing));
   if (later) co_return;
-  auto taking = turn_to_close(file);
-  const auto turn = co_await std::move(taking);
+  auto locking = lock_for_closing(file);
+  const auto guards = co_await std::move(locking);
   auto returning = co_await file->return_mutex.lock();
   {
     MutexLock lock(file->node.mutex);
@@ -127,10 +124,10 @@ Task<> StateManager::closed(std::shared_ptr<FileState> file, OpenStateRef state,
   co_await std::move(rest);
 }
 
-Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
+Task<> OpenCloser::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
   const nfs4::nfs_fh4 fh = file->node.fh();
   std::vector<nfs4::stateid4> gone;
-  for (int turn = 0; turn < kMaxRecoveries; ++turn) {
+  for (int attempt = 0; attempt < kMaxRecoveries; ++attempt) {
     nfs4::stateid4 stateid;
     uint32_t needed = 0;
     bool idle = false;
@@ -141,14 +138,14 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
       if (!state->established || (needed != 0 && needed == state->held_access && !idle)) break;
     }
     // The locks end with the last descriptor, even if its open is kept.
-    if (idle || needed == 0) co_await drop_locks(file, state, turn != 0);
+    if (idle || needed == 0) co_await drop_locks(file, state, attempt != 0);
     {
       MutexLock lock(file->node.mutex);
       if (needed != 0 && needed == state->held_access) break;
       stateid = state->stateid;
     }
     // The reply with the current seqid did not arrive. 0 means the current one (section 8.2.2).
-    if (turn >= kMaxContradictions) stateid.seqid = 0;
+    if (attempt >= kMaxContradictions) stateid.seqid = 0;
     auto build = [&](CompoundBuilder& b) {
       b.putfh(fh);
       if (needed == 0) {
@@ -173,7 +170,7 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
       }
       continue;
     }
-    if (reply && reply->status() == nfs4::NFS4ERR_LOCKS_HELD && turn < 2) continue;
+    if (reply && reply->status() == nfs4::NFS4ERR_LOCKS_HELD && attempt < 2) continue;
     MutexLock lock(file->node.mutex);
     // Recovery replaced the state while the request waited: the new one must be closed as well.
     if (!state->stateid.same_state(stateid)) continue;
@@ -199,15 +196,15 @@ Task<> StateManager::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     }
     break;
   }
-  if (!gone.empty()) co_await free_stateids(std::move(gone), state->credential);
+  if (!gone.empty()) co_await registry_.free_stateids(std::move(gone), state->credential);
   MutexLock lock(file->node.mutex);
   const bool kept = state->established && file->delegated();
   if (state->idle() && !kept) std::erase(file->opens, state);
 }
 
-Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
-  auto taking = turn_to_close(file);
-  const auto turn = co_await std::move(taking);
+Task<> OpenCloser::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
+  auto locking = lock_for_closing(file);
+  const auto guards = co_await std::move(locking);
   auto returning = co_await file->return_mutex.lock();
   std::vector<OpenStateRef> opens;
   {
@@ -218,18 +215,18 @@ Task<> StateManager::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
     auto rest = trim(file, state);
     co_await std::move(rest);
   }
-  drop_if_unused(nfs4_node(node));  // no opener may be left to do so
+  registry_.drop_if_unused(nfs4_node(node));  // no opener may be left to do so
 }
 
 // With the Node's mutex held.
-bool StateManager::may_close_later(const FileState& file, const OpenState& state, uint32_t access) const {
+bool OpenCloser::may_close_later(const FileState& file, const OpenState& state, uint32_t access) const {
   uint32_t others = 0;
   for (uint32_t a = 1; a < state.openers.size(); ++a) others += state.openers[a] - (a == access ? 1 : 0);
   return put_off_ && others == 0 && state.established && state.failed == 0 && !file.delegation &&
          !file.unsaved() && file.hidden_name.empty() && !state.has_locks() && !file.lock_mutex.locked();
 }
 
-Task<> StateManager::close_later(Closing closing) {
+Task<> OpenCloser::close_later(Closing closing) {
   std::vector<Closing> enough;
   bool first = false;
   {
@@ -245,7 +242,7 @@ Task<> StateManager::close_later(Closing closing) {
   if (!enough.empty()) co_await close_all(std::move(enough));
 }
 
-Task<> StateManager::close_when_due() {
+Task<> OpenCloser::close_when_due() {
   for (;;) {
     (void)co_await closing_timer_.wait_for(close_delay_);
     co_await close_queued();
@@ -257,7 +254,7 @@ Task<> StateManager::close_when_due() {
   }
 }
 
-Task<> StateManager::close_queued() {
+Task<> OpenCloser::close_queued() {
   std::vector<Closing> all;
   {
     MutexLock lock(closing_mutex_);
@@ -266,7 +263,7 @@ Task<> StateManager::close_queued() {
   if (!all.empty()) co_await close_all(std::move(all));
 }
 
-Task<> StateManager::close_now(NodeRef node) {
+Task<> OpenCloser::close_now(NodeRef node) {
   std::shared_ptr<FileState> file;
   {
     MutexLock lock(nfs4_node(node).mutex);
@@ -280,19 +277,19 @@ Task<> StateManager::close_now(NodeRef node) {
   co_await close_idle(node, file);
 }
 
-bool StateManager::open_to_write(Nfs4Node& node) {
+bool OpenCloser::open_to_write(Nfs4Node& node) {
   MutexLock lock(node.mutex);
   return node.file && std::any_of(node.file->opens.begin(), node.file->opens.end(), [](const auto& open) {
            return open->closing_later && open->idle() && (open->held_access & CachedOpen::kWrite) != 0;
          });
 }
 
-void StateManager::close_at_once() {
+void OpenCloser::close_at_once() {
   put_off_ = false;
   closing_timer_.cancel();
 }
 
-Task<> StateManager::close_rest() {
+Task<> OpenCloser::close_rest() {
   co_await close_queued();
   for (;;) {
     MutexLock lock(closing_mutex_);
@@ -301,7 +298,7 @@ Task<> StateManager::close_rest() {
   }
 }
 
-Task<> StateManager::close_all(std::vector<Closing> all) {
+Task<> OpenCloser::close_all(std::vector<Closing> all) {
   while (!all.empty()) {
     const size_t most = std::max(1u, (session_.fore_channel().operations() - 1) / 2);
     std::vector<Closing> some, rest;
@@ -317,22 +314,22 @@ Task<> StateManager::close_all(std::vector<Closing> all) {
   }
 }
 
-bool StateManager::take_turn(Turn& turn) {
-  FileState& file = *turn.what.file;
-  OpenState& state = *turn.what.state;
+bool OpenCloser::try_hold(HeldClosing& held) {
+  FileState& file = *held.what.file;
+  OpenState& state = *held.what.state;
   if (!file.lock_mutex.try_lock()) return false;
-  turn.locking = AsyncMutex::Guard(&file.lock_mutex);
+  held.locking = AsyncMutex::Guard(&file.lock_mutex);
   if (!file.open_mutex.try_lock()) return false;
-  turn.opening = AsyncMutex::Guard(&file.open_mutex);
+  held.opening = AsyncMutex::Guard(&file.open_mutex);
   if (!file.return_mutex.try_lock()) return false;
-  turn.returning = AsyncMutex::Guard(&file.return_mutex);
+  held.returning = AsyncMutex::Guard(&file.return_mutex);
   MutexLock lock(file.node.mutex);
-  turn.stateid = state.stateid;
+  held.stateid = state.stateid;
   return state.idle() && state.established && !state.has_locks() && !file.delegation;
 }
 
-Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vector<Closing> some) {
-  std::vector<Turn> turns;
+Task<std::vector<OpenCloser::Closing>> OpenCloser::close_together(std::vector<Closing> some) {
+  std::vector<HeldClosing> all_held;
   std::vector<Closing> busy;
   for (Closing& closing : some) {
     {
@@ -340,33 +337,33 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
       closing.state->closing_later = false;
       if (!closing.state->idle()) continue;  // opened again: its new opener will close it
     }
-    Turn turn{std::move(closing), {}, {}, {}, {}};
-    if (take_turn(turn)) {
-      turns.push_back(std::move(turn));
+    HeldClosing held{std::move(closing), {}, {}, {}, {}};
+    if (try_hold(held)) {
+      all_held.push_back(std::move(held));
     } else {
-      busy.push_back(std::move(turn.what));
+      busy.push_back(std::move(held.what));
     }
   }
   size_t done = 0;
-  if (!turns.empty()) {
+  if (!all_held.empty()) {
     auto build = [&](CompoundBuilder& b) {
-      for (const Turn& turn : turns)
-        b.putfh(turn.what.file->node.fh()).add(nfs4::CLOSE4args{0, turn.stateid});
+      for (const HeldClosing& held : all_held)
+        b.putfh(held.what.file->node.fh()).add(nfs4::CLOSE4args{0, held.stateid});
     };
     const Request request{.op = nfs4::OP_CLOSE,
-                          .credential = turns.front().what.state->credential,
+                          .credential = all_held.front().what.state->credential,
                           .cache_this = true,
                           .build = build};
     Result<CompoundReply> reply = co_await session_.run(request);
-    while (reply && done < turns.size() && reply->expect<nfs4::PUTFH4res>() &&
+    while (reply && done < all_held.size() && reply->expect<nfs4::PUTFH4res>() &&
            reply->expect<nfs4::CLOSE4res>()) {
       ++done;
     }
   }
   // trim() handles the file whose CLOSE failed. Those after it go into another COMPOUND.
   std::vector<Closing> again;
-  for (size_t i = 0; i < turns.size(); ++i) {
-    Closing& closing = turns[i].what;
+  for (size_t i = 0; i < all_held.size(); ++i) {
+    Closing& closing = all_held[i].what;
     if (i > done) {
       {
         MutexLock lock(closing.file->node.mutex);
@@ -375,22 +372,22 @@ Task<std::vector<StateManager::Closing>> StateManager::close_together(std::vecto
       again.push_back(std::move(closing));
       continue;
     }
-    if (i < done) note_closed(*closing.file, *closing.state, turns[i].stateid);
+    if (i < done) note_closed(*closing.file, *closing.state, all_held[i].stateid);
     auto rest = trim(closing.file, closing.state);  // does nothing if it is closed
     co_await std::move(rest);
   }
   std::vector<Closing> over;
-  for (Turn& turn : turns) {
-    if (turn.what.state) over.push_back(std::move(turn.what));
+  for (HeldClosing& held : all_held) {
+    if (held.what.state) over.push_back(std::move(held.what));
   }
-  turns.clear();
+  all_held.clear();
   for (const Closing& closing : busy) co_await close_idle(closing.node, closing.file);
-  for (const Closing& closing : over) drop_if_unused(nfs4_node(closing.node));
-  for (const Closing& closing : busy) drop_if_unused(nfs4_node(closing.node));
+  for (const Closing& closing : over) registry_.drop_if_unused(nfs4_node(closing.node));
+  for (const Closing& closing : busy) registry_.drop_if_unused(nfs4_node(closing.node));
   co_return again;
 }
 
-void StateManager::note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent) {
+void OpenCloser::note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent) {
   MutexLock lock(file.node.mutex);
   if (!state.stateid.same_state(sent)) return;  // recovery has replaced it meanwhile
   state.established = false;
