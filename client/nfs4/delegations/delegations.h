@@ -8,6 +8,7 @@
 // Size: one entry for each delegation from the OPEN result that brought it until its DELEGRETURN is answered.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -24,16 +25,33 @@
 #include "client/nfs4/protocol_types.h"
 #include "transport/rpc/credential.h"
 #include "transport/runtime/mutex.h"
+#include "transport/runtime/state_machine.h"
 #include "xdr/nfs4/open_ops.h"
 
 namespace nfsrdma::client::nfs4 {
 
-struct Delegation {
+struct DelegationPhases {
   // kHeld: what it covers is answered locally. kReturning: for the server it is still held, and its stateid
   // may be used, but nothing new is answered under it, except locks while the file has others that only we
   // know. kForgotten: a restarted server did not grant it again, and the opens and locks under it are being
   // reclaimed. kEnded: returned or revoked.
-  enum class Phase : uint8_t { kHeld, kReturning, kForgotten, kEnded };
+  enum class State : uint8_t { kHeld, kReturning, kForgotten, kEnded };
+  static constexpr const char* kName = "delegation";
+  static constexpr std::array kTransitions{
+      Transition{State::kHeld, State::kReturning},
+      Transition{State::kHeld, State::kForgotten},
+      Transition{State::kHeld, State::kEnded},
+      Transition{State::kReturning, State::kForgotten},
+      Transition{State::kReturning, State::kEnded},
+      // The connection was lost before everything was reclaimed: the next recovery begins again.
+      Transition{State::kForgotten, State::kHeld},
+      Transition{State::kForgotten, State::kReturning},
+      Transition{State::kForgotten, State::kEnded},
+  };
+};
+
+struct Delegation {
+  using Phase = DelegationPhases::State;
 
   Delegation(nfs4::nfs_fh4 file, const nfs4::open_delegation4& from, rpc::CredentialPtr opener,
              uint64_t granted_in)
@@ -58,7 +76,7 @@ struct Delegation {
   const uint64_t epoch;                 // Session::epoch() it was granted in
 
   // --- guarded by the Node's mutex ---
-  Phase phase = Phase::kHeld;
+  StateMachine<DelegationPhases> phase{Phase::kHeld};
   bool sent_back = false;  // DELEGRETURN is under way: its stateid may be gone
   // The file's change attribute when it was granted: "c" of section 10.4.3. None: not known yet.
   std::optional<uint64_t> change;

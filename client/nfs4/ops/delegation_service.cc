@@ -101,7 +101,7 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
       writers = std::any_of(file->opens.begin(), file->opens.end(), [](const OpenStateRef& open) {
         return (open->needed_access() & CachedOpen::kWrite) != 0;
       });
-      delegation->phase = Delegation::Phase::kReturning;
+      delegation->phase.enter(Delegation::Phase::kReturning);
       n.attributes.promise({});
       // The client that caused the recall is about to change the file.
       n.attributes.expire(nodes_.next_start());

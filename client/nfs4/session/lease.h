@@ -43,7 +43,7 @@ class Lease {
     last_answer_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
   TimePoint last_answer() const { return TimePoint{Duration(last_answer_.load(std::memory_order_relaxed))}; }
-  // Session::confirm_lease() was in vain: until `then` once is enough.
+  // Session::confirm_lease() was in vain: one attempt is enough until `then`.
   void note_unconfirmed(TimePoint then) {
     unconfirmed_until_.store(then.time_since_epoch().count(), std::memory_order_relaxed);
   }

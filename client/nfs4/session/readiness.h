@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/stop_flag.h"
@@ -51,12 +52,12 @@ class Readiness {
     MutexLock lock(mutex_);
     waiters_.notify_all();
   }
-  // False: the session is being stopped.
-  Task<bool> wait() {
+  // The generation of the session that can be used. Nothing: the session is being stopped.
+  Task<std::optional<uint64_t>> wait() {
     for (;;) {
       MutexLock lock(mutex_);
-      if (stopping_.raised()) co_return false;
-      if (state_.get() == State::kReady) co_return true;
+      if (stopping_.raised()) co_return std::nullopt;
+      if (state_.get() == State::kReady) co_return generation_;
       co_await waiters_.wait(lock);
     }
   }

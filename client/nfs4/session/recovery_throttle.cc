@@ -21,7 +21,7 @@ Duration RecoveryThrottle::begin() {
   return wait;
 }
 
-void RecoveryThrottle::note_first_works() {
+void RecoveryThrottle::check_steady() {
   unsigned made = 0;
   {
     MutexLock lock(mutex_);

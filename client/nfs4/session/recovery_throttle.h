@@ -19,14 +19,14 @@ class RecoveryThrottle {
   // A recovery begins. Returns how long it must wait.
   Duration begin();
   // A request was answered in the session.
-  void note_works() {
-    if (recovered_lately_.load(std::memory_order_relaxed)) note_first_works();
+  void note_answer() {
+    if (recovered_lately_.load(std::memory_order_relaxed)) check_steady();
   }
-  // Sessions end at once and the log said so: single ones are not worth a line.
+  // The log has already said that sessions end at once: single losses go to the debug log.
   bool sessions_end_at_once() const { return end_at_once_.load(std::memory_order_relaxed); }
 
  private:
-  void note_first_works();
+  void check_steady();
 
   const std::string& server_;
   Mutex mutex_;

@@ -2,6 +2,7 @@
 #include "client/nfs4/session/registration.h"
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "client/nfs4/session/back_channel.h"
@@ -28,11 +29,12 @@ bool refuses_client_id(const Error& e) {
 
 }  // namespace
 
-Registration::Registration(RequestSender& sender, ServerIdentity& identity, Lease& lease, std::string owner)
+Registration::Registration(RequestSender& sender, ServerIdentity& identity, Lease& lease,
+                           const ClientOptions& options)
     : sender_(sender),
       identity_(identity),
       lease_(lease),
-      owner_(std::move(owner)),
+      options_(options),
       boot_verifier_(verifier_of_now()) {}
 
 bool Registration::exists() const {
@@ -73,7 +75,7 @@ Task<Result<nfs4::CREATE_SESSION4resok>> Registration::make_session(const StopFl
 Task<Result<>> Registration::exchange_id() {
   nfs4::EXCHANGE_ID4args args;
   args.eia_clientowner.co_verifier = boot_verifier_;
-  args.eia_clientowner.co_ownerid = owner_;
+  args.eia_clientowner.co_ownerid = options_.client_name;
   args.eia_flags = 0;
   args.eia_state_protect.how = nfs4::SP4_NONE;
   auto build = [&](CompoundBuilder& b) { b.add(args); };
@@ -125,7 +127,7 @@ Task<Result<nfs4::CREATE_SESSION4resok>> Registration::create_session() {
   if (!reply) co_return fail(std::move(reply.error()));
   auto res = reply->take<nfs4::CREATE_SESSION4res>();
   // Section 18.36.4: the server's sequence ID advances with each reply that it caches, including errors. It
-  // does not cache these three.
+  // does not cache the first two of these; after DELAY the same request is sent again (section 15.1.1.3).
   const nfs4::nfsstat4 status = reply->status();
   if (status != nfs4::NFS4ERR_STALE_CLIENTID && status != nfs4::NFS4ERR_SEQ_MISORDERED &&
       status != nfs4::NFS4ERR_DELAY)
@@ -184,7 +186,7 @@ Task<> Registration::destroy_all() {
   }
   if (reply) {
     Result<> destroyed = reply->expect<nfs4::DESTROY_CLIENTID4res>();
-    if (!destroyed) log::debug("at the end of the mount: {}", describe(destroyed.error()));
+    if (!destroyed) log::debug("server {}: {}", options_.host, describe(destroyed.error()));
   }
   state_.enter(reply ? State::kDestroyed : State::kAbandoned);
 }

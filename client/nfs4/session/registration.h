@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registration: our client ID and our session at the server, the requests that make and end them, and what
-// the server then owes us or we owe it (RFC 8881 sections 2.4, 8.4.2, 18.35 to 18.37, 18.50).
+// Registration: our client ID and our session at the server, the requests that make and end them, and what is
+// to be done about our state before the session is used (RFC 8881 sections 2.4, 8.4.2, 18.34
+// to 18.37, 18.50).
 //
-// Owned by the Session. Requests and states on loop 0, over loop 0's connection, by one coroutine at a time;
-// id() and epoch() on any thread.
+// Owned by the Session. Loop 0, and under the Session's recovery_mutex_ what makes or ends client ID and
+// session. bind() on the transport's loop; id() and epoch() on any thread.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <optional>
 
+#include "client/api/options.h"
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/lease.h"
 #include "client/nfs4/session/request_sender.h"
 #include "client/nfs4/session/server_identity.h"
+#include "client/nfs4/session/stop_flag.h"
 #include "transport/runtime/state_machine.h"
 #include "xdr/nfs4/session_ops.h"
 
@@ -44,7 +47,7 @@ struct RegistrationStates {
 // What is to be done about our state before the session is used.
 enum class Owed : uint8_t {
   kNothing,
-  kReclaim,  // the server may have lost it: reclaim, then RECLAIM_COMPLETE
+  kReclaim,  // the server may have lost it: reclaim (in epoch 1 there is nothing), then RECLAIM_COMPLETE
   kLoss,     // the server is another one (section 8.4.2.1): all is lost, then RECLAIM_COMPLETE
 };
 
@@ -52,11 +55,12 @@ class Registration {
  public:
   using State = RegistrationStates::State;
 
-  // `owner`: co_ownerid. The references outlive the object.
-  Registration(RequestSender& sender, ServerIdentity& identity, Lease& lease, std::string owner);
+  // The references outlive the object.
+  Registration(RequestSender& sender, ServerIdentity& identity, Lease& lease, const ClientOptions& options);
 
-  // Makes a session, and before it a client ID where there is none or the server refuses it. Ends the session
-  // of before. Errors: kReconnect; kPermanent: the server's answer is not usable.
+  // Makes a session, and before it a client ID where there is none or the server refuses it. Ends the
+  // previous session. `stopping` outlives the call. Errors: the transport's, the server's, and kPermanent for
+  // an answer that cannot be used.
   Task<Result<nfs4::CREATE_SESSION4resok>> make_session(const StopFlag& stopping);
   // `patient`: if the connection is lost, continues over the next one. Otherwise that is an error, and the
   // session must still be destroyed later: a server does not destroy a client ID that has a session.
@@ -91,7 +95,7 @@ class Registration {
   RequestSender& sender_;
   ServerIdentity& identity_;
   Lease& lease_;
-  const std::string owner_;
+  const ClientOptions& options_;
   const nfs4::verifier4 boot_verifier_;
   StateMachine<RegistrationStates> state_{State::kNone};
   Owed owed_ = Owed::kNothing;

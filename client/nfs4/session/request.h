@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one COMPOUND that a session is to run. It lives in its caller's frame; the session refers to it
-// until it is answered.
+// Request: one COMPOUND that a session is to run. What it refers to lives in its caller's frame until the
+// request is answered.
 #pragma once
 
 #include "client/api/filesystem.h"

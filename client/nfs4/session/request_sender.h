@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "client/core/operation_counters.h"
 #include "client/nfs4/session/connections.h"

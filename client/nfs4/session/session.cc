@@ -41,7 +41,7 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
       throttle_(options.host),
       readiness_(stopping_),
       gate_(loops[0]),
-      registration_(sender_, identity_, lease_, options.client_name),
+      registration_(sender_, identity_, lease_, options),
       renew_timer_(loops[0]) {}
 
 Session::~Session() = default;
@@ -229,7 +229,7 @@ void Session::note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket
   const uint32_t flags = ok.sr_status_flags;
   lease_.note_answer(Clock::now());
   slots_.set_target(ticket, std::min(ok.sr_target_highest_slotid, ok.sr_highest_slotid));
-  throttle_.note_works();
+  throttle_.note_answer();
   flags_.note(flags);
   if ((flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) != 0) reclaim_soon(ticket.generation);
   const uint32_t others = flags & ~nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED;

@@ -4,8 +4,8 @@
 //
 // Owned by the Nfs4Filesystem of a mount; created and destroyed while no loop uses it. run() may be called on
 // any loop and uses that loop's transport. Everything about establishing, binding and recovering happens on
-// loop 0, by one coroutine at a time. Readiness (readiness.h) and the client ID (registration.h) have declared
-// states; docs/dev/recovery.md draws what leads from one to the other:
+// loop 0, by one coroutine at a time. Readiness (readiness.h) and the client ID (registration.h) have
+// declared states. What leads from one to the other:
 //
 //   connection lost: connected again, BIND_CONN_TO_SESSION; pending calls are sent again
 //   BADSESSION, DEADSESSION...: CREATE_SESSION; state is still there

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Establishing and recovering: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, reclaim. Loop 0, except
-// bind() of the other loops' connections. RFC 8881 sections 2.4, 2.10.10, 8.4.2, 18.34-18.37, 18.51.
+// Connecting and recovering: what follows a new connection and a lost session. Loop 0, except bind() of the
+// other loops' connections. RFC 8881 sections 2.10.10, 8.4.2, 18.51.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -176,16 +176,16 @@ Task<Result<>> Session::start() {
 Task<Result<>> Session::on_connected(unsigned index) {
   flags_.heed_reclaim();
   if (index != 0) {
-    if (!co_await readiness_.wait())
+    const std::optional<uint64_t> generation = co_await readiness_.wait();
+    if (!generation)
       co_return fail({.layer = Layer::kSession,
                       .recovery = Recovery::kInterrupted,
                       .errnum = EIO,
                       .op = "connect",
                       .cause = "shutting down"});
-    const uint64_t generation = slots_.generation();  // the session may be replaced before the reply comes
     Result<> bound = co_await bind(index);
     if (bound || !session_gone(bound.error())) co_return bound;
-    invalidate(generation, "BIND_CONN_TO_SESSION found no session");
+    invalidate(*generation, "BIND_CONN_TO_SESSION found no session");
     co_return bound;
   }
   co_await connections_.follow_address();
@@ -281,8 +281,8 @@ Task<Result<>> Session::make_session() {
   co_return Result<>{};
 }
 
-// Section 8.4.2.1: after a restart the lease "may be different". It is fetched first, because the rest of
-// recovery may take long.
+// Section 8.4.2.1: "A server may, upon restart, establish a new value for the lease period." It is fetched
+// first, because the rest of recovery may take long.
 Task<Result<>> Session::fetch_lease(RecoveryChannel& channel) {
   const nfs4::bitmap4 wanted = nfs4::bitmap4::of({nfs4::FATTR4_LEASE_TIME});
   auto build = [&](CompoundBuilder& b) { b.add(nfs4::PUTROOTFH4args{}).getattr(wanted); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Upkeep of a session, and its end: lease renewal, SEQ4_STATUS flags, readiness, shutdown. RFC 8881 sections
-// 8.3, 18.37, 18.46.3, 18.50.
+// Upkeep of a session, and its end: lease renewal, SEQ4_STATUS flags, shutdown. RFC 8881
+// sections 8.3, 18.46.3.
 #include <fmt/format.h>
 
 #include <algorithm>

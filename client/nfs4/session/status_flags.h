@@ -26,7 +26,7 @@ class StatusFlags {
     if (flags == 0) reset(repetitions_);
   }
 
-  // True: the caller handles the flags, and says so at the end. Else somebody is doing that already.
+  // True: the caller handles the flags, and calls end_handling(). Else somebody is doing that already.
   bool begin_handling() { return !handling_.exchange(true, std::memory_order_acq_rel); }
   void end_handling() { handling_.store(false, std::memory_order_release); }
   // By who handles them: how many times in a row these flags have been handled before.
@@ -57,7 +57,7 @@ class StatusFlags {
   unsigned reclaims() const { return reclaims_.load(); }
 
  private:
-  // Does not dirty the cache line with each reply.
+  // A store with each reply would dirty the cache line.
   static void reset(std::atomic<unsigned>& count) {
     if (count.load(std::memory_order_relaxed) != 0) count.store(0, std::memory_order_relaxed);
   }

@@ -63,7 +63,7 @@ DelegationStates::Again DelegationStates::comes_again(FileState& file, Delegatio
       return Again::kStands;
     }
     before = std::exchange(file.delegation, delegation);
-    before->phase = Delegation::Phase::kEnded;
+    before->phase.enter(Delegation::Phase::kEnded);
     delegation->change = before->change;
     file.delegation_ended.notify_all();
     delegations_.add(delegation, Delegations::Came::kGranted);
@@ -82,7 +82,7 @@ bool DelegationStates::end_delegation(FileState& file, const DelegationRef& dele
   {
     MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) return false;
-    delegation->phase = Delegation::Phase::kEnded;
+    delegation->phase.enter(Delegation::Phase::kEnded);
     file.delegation.reset();
     for (const OpenStateRef& state : file.opens) {
       for (LockState& owner : state->locks)
@@ -371,8 +371,8 @@ Task<> DelegationStates::acknowledge_revoked(std::shared_ptr<FileState> file, De
   log::warn("the delegation of {} was revoked by the server", registry_.describe_file(node));
   // Section 18.38: acknowledges the revocation.
   co_await registry_.free_stateid(delegation->stateid, delegation->credential);
-  Loop::current()->spawn(
-      closer_.close_idle(node, file));  // not awaited: the caller may hold the file's mutexes
+  // Not awaited: the caller may hold the file's mutexes.
+  Loop::current()->spawn(closer_.close_idle(node, file));
 }
 
 Task<std::vector<DelegationRef>> DelegationStates::gone_among(std::vector<DelegationRef> delegations) {
@@ -459,7 +459,7 @@ void DelegationStates::reclaimed(FileState& file, const DelegationRef& before,
   {
     MutexLock lock(file.node.mutex);
     if (file.delegation != before) return;
-    before->phase = Delegation::Phase::kEnded;
+    before->phase.enter(Delegation::Phase::kEnded);
     // It is granted anew: "c" is the file's present change attribute (section 10.4.3).
     delegation->change = change ? change : before->change;
     file.delegation = delegation;

@@ -152,8 +152,8 @@ struct FileState final : CachedFile {
   Nfs4Node& node;
   // Held across LOCK and LOCKU of the file, so that our record of held ranges follows the server's order.
   AsyncMutex lock_mutex;
-  // turn_to_close() holds it until it has lock_mutex and open_mutex: two callers could take these from each
-  // other forever.
+  // OpenCloser::lock_for_closing() holds it until it has lock_mutex and open_mutex: two callers could take
+  // these from each other forever.
   AsyncMutex closing_mutex;
   // Held across operations that make the server's opens agree with our record, while an ordinary OPEN may be
   // in flight: OPENs from a delegation, CLOSE, OPEN_DOWNGRADE. An ordinary OPEN does not hold it, because the
@@ -175,7 +175,7 @@ struct FileState final : CachedFile {
   }
   bool in_use() const { return pins != 0 || !opens.empty() || delegation || unsaved(); }
   // Opens and attributes are answered locally.
-  bool delegated() const { return delegation && delegation->phase == Delegation::Phase::kHeld; }
+  bool delegated() const { return delegation && delegation->phase.get() == Delegation::Phase::kHeld; }
   // Section 10.4.2: under a write delegation we grant locks locally, unless the server has earlier ones. Also
   // during its return, until our local locks are on the server: before that, the server could grant locks
   // that conflict with them.
@@ -188,7 +188,7 @@ struct FileState final : CachedFile {
         any = any || l.local;
       }
     }
-    return delegated() || (any && delegation->phase == Delegation::Phase::kReturning);
+    return delegated() || (any && delegation->phase.get() == Delegation::Phase::kReturning);
   }
   // The share access for which I/O may use the delegation's stateid, also during its return.
   uint32_t lent_access() const { return delegation ? delegation->access() : 0; }

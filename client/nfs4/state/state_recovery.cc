@@ -205,7 +205,8 @@ Task<Result<>> StateRecovery::reclaim_without(RecoveryChannel& channel, NodeRef 
   {
     MutexLock lock(file.node.mutex);
     if (file.delegation != delegation) co_return Result<>{};  // the server granted it again
-    before = std::exchange(delegation->phase, Delegation::Phase::kForgotten);
+    before = delegation->phase.get();
+    delegation->phase.enter(Delegation::Phase::kForgotten);
     for (const OpenStateRef& state : file.opens) {
       const bool anything = !state->idle() || state->opened != 0 || state->has_locks();
       if (anything && state->failed == 0 && std::ranges::find(refused, state) == refused.end())
@@ -217,7 +218,8 @@ Task<Result<>> StateRecovery::reclaim_without(RecoveryChannel& channel, NodeRef 
     const Result<bool> reclaimed = co_await std::move(reclaiming);
     if (reclaimed) continue;
     MutexLock lock(file.node.mutex);
-    delegation->phase = before;  // it is reclaimed again, or ends with the mount
+    if (file.delegation != delegation) co_return fail(reclaimed.error());  // it has ended meanwhile
+    delegation->phase.enter(before);  // it is reclaimed again, or ends with the mount
     file.delegation_ended.notify_all();
     co_return fail(reclaimed.error());
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 
 #include "client/nfs4/session/fore_channel.h"
 #include "client/nfs4/session/readiness.h"
@@ -24,12 +25,12 @@ struct ReadinessTest : testing::Test {
   test::LoopThread thread;
 
   // A coroutine that has waited, or has found the session ready.
-  std::future<bool> start_waiting() {
-    std::future<bool> waiting = test::start_on(*thread, readiness.wait());
+  std::future<std::optional<uint64_t>> start_waiting() {
+    auto waiting = test::start_on(*thread, readiness.wait());
     test::call_on(*thread, [] {});
     return waiting;
   }
-  static bool over(const std::future<bool>& waiting) {
+  static bool over(const std::future<std::optional<uint64_t>>& waiting) {
     return waiting.wait_for(0s) == std::future_status::ready;
   }
 };
@@ -39,24 +40,26 @@ TEST_F(ReadinessTest, BrokenOfAnEarlierGeneration_DoesNotMakeTheNextWait) {
   readiness.ready(1);
   readiness.ready(2);
   readiness.broken(1);
-  EXPECT_TRUE(over(start_waiting()));
+  auto waiting = start_waiting();
+  ASSERT_TRUE(over(waiting));
+  EXPECT_EQ(waiting.get(), 2u);
 }
 
 TEST_F(ReadinessTest, Broken_WaitsForTheNext) {
   readiness.ready(1);
   readiness.broken(1);
-  std::future<bool> waiting = start_waiting();
+  auto waiting = start_waiting();
   EXPECT_FALSE(over(waiting));
   readiness.ready(2);
-  EXPECT_TRUE(waiting.get());
+  EXPECT_EQ(waiting.get(), 2u);
 }
 
 TEST_F(ReadinessTest, Stopping_EndsTheWait) {
-  std::future<bool> waiting = start_waiting();
+  auto waiting = start_waiting();
   EXPECT_FALSE(over(waiting));
   stopping.raise();
   readiness.wake();
-  EXPECT_FALSE(waiting.get());
+  EXPECT_EQ(waiting.get(), std::nullopt);
 }
 
 // --- Registration's states ---
@@ -137,7 +140,8 @@ TEST(StatusFlags, Reclaims_AreCountedUntilTheFlagIsGone) {
 
 // --- ForeChannel ---
 
-// RFC 8881 section 18.36.3: the server may lower each of the attributes.
+// RFC 8881 section 18.36.3, ca_maxrequests: "For the fore channel, the server MAY change the requested
+// value."
 TEST(ForeChannel, WhatTheServerGrants_IsNeverMoreThanAskedFor) {
   ForeChannel channel;
   nfs4::channel_attrs4 granted = ForeChannel::offered();
