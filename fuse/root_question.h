@@ -58,7 +58,7 @@ class RootQuestion {
       if (std::exchange(before, now) != now) continue;
       if (std::optional<Value> old = recall()) {
         state->set_silent(true);
-        asked->gone_on = true;
+        asked->continued = true;
         co_return *std::move(old);
       }
     }
@@ -84,7 +84,7 @@ class RootQuestion {
     explicit Asked(Loop& loop) : timer(loop) {}
     Timer timer;
     std::optional<Result<Value>> result;
-    bool gone_on = false;  // the question was answered with the old answer
+    bool continued = false;  // the question was answered with the old answer
   };
 
   // Continues after the question was answered with the old answer; may outlive the mount.
@@ -97,7 +97,7 @@ class RootQuestion {
       // An answer that must be given back (a directory) is not kept.
       if (result && !unwanted) state->known = *result;
     }
-    if (asked->gone_on && result && unwanted) unwanted(*result);
+    if (asked->continued && result && unwanted) unwanted(*result);
     asked->result = std::move(result);
     asked->timer.cancel();
   }

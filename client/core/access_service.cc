@@ -99,12 +99,12 @@ bool AccessService::acl_is_wanted(const CachedNode& directory) const {
 
 void AccessService::note_everybody(const NodeRef& directory, bool search, uint64_t change) {
   CachedNode& d = cached_node(directory);
-  bool lent = false;  // an earlier ACL let everybody search, so the kernel may have names
+  bool had_everybody = false;  // an earlier ACL let everybody search, so the kernel may have names
   {
     MutexLock lock(d.mutex);
-    lent = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
+    had_everybody = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
   }
-  if (search || !lent) return;
+  if (search || !had_everybody) return;
   kernel_.invalidate_names(directory, table_.names().names_in(d));
 }
 

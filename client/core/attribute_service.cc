@@ -17,7 +17,7 @@ bool is_directory(const Attributes& a) {
 }
 
 // The number of GETATTRs in a row whose replies contradict others, while other clients write the file.
-constexpr int kMostDoubts = 3;
+constexpr int kMostQuestions = 3;
 
 }  // namespace
 
@@ -78,8 +78,8 @@ void AttributeService::carry_out(const Decision& d, CachedNode& n, CachedFile* f
   if (d.outdated) note_drop(n, file);
 }
 
-Task<bool> AttributeService::book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                                  std::optional<uint64_t> before, TimePoint then) {
+Task<bool> AttributeService::record(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                                    std::optional<uint64_t> before, TimePoint then) {
   CachedNode& n = cached_node(node);
   Decision decision;
   bool good = false;
@@ -106,9 +106,9 @@ Task<bool> AttributeService::book(NodeRef node, Attributes attributes, uint64_t 
   co_return good;
 }
 
-Task<> AttributeService::book_listed(const NodeRef& node, const ListedEntry& entry,
-                                     const NameBelief& belief) {
-  co_await book(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
+Task<> AttributeService::record_listed(const NodeRef& node, const ListedEntry& entry,
+                                       const NameBelief& belief) {
+  co_await record(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
 }
 
 Entry AttributeService::cached_entry(const NodeRef& node, Duration ttl) const {
@@ -191,7 +191,7 @@ bool AttributeService::doubtful(const NodeRef& node) {
 // The kernel must not get a size that is too small: it truncates its pages at once, whatever the timeout, and
 // later reads return zeros there.
 Task<Result<>> AttributeService::resolve_doubt(RequestContext ctx, NodeRef node) {
-  for (int turn = 0; turn < kMostDoubts && doubtful(node); ++turn) {
+  for (int asked = 0; asked < kMostQuestions && doubtful(node); ++asked) {
     NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked));
   }
   co_return Result<>{};

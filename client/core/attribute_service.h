@@ -41,10 +41,10 @@ class AttributeService {
   // the change attribute before our operation (kOwn), from the same COMPOUND; absent: nobody else can have
   // changed the file, or the server did not return it. `then`: when the request began, for a reply that was
   // buffered.
-  Task<bool> book(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                  std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
+  Task<bool> record(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
+                    std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
   // Records the attributes of a file from a READDIR.
-  Task<> book_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
+  Task<> record_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
   // True: all our operations are answered, and another client's change was between them. Then the caller
   // spawns KernelView::drop_counted().
   static bool others_changed_too(CachedFile& file) NFSRDMA_REQUIRES(file.cached.mutex);
@@ -71,8 +71,8 @@ class AttributeService {
   void expire(const NodeRef& node);
 
  private:
-  // book() in three steps, see attribute_decision.h. `file` is null unless the file is open. `cached_change`:
-  // the change attribute that was cached before.
+  // record() in three steps, see attribute_decision.h. `file` is null unless the file is open.
+  // `cached_change`: the change attribute that was cached before.
   KnownContents known_contents(const CachedNode& n, const CachedFile* file) const NFSRDMA_REQUIRES(n.mutex);
   ArrivedAttributes arrived_attributes(const CachedNode& n, const Attributes& attributes, Cause cause,
                                        std::optional<uint64_t> before) const NFSRDMA_REQUIRES(n.mutex);

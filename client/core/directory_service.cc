@@ -101,8 +101,8 @@ Task<Result<OpenDirectoryReply>> DirectoryService::opendir(RequestContext ctx, N
 }
 
 Task<Result<>> DirectoryService::fill(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
-  listing.sift = listing.sift && listing.all_given_until(cookie);
-  if (listing.sift) co_return co_await find_place(ctx, listing, cookie, plus, cookie);
+  listing.given_again = listing.given_again && listing.all_given_until(cookie);
+  if (listing.given_again) co_return co_await find_place(ctx, listing, cookie, plus, cookie);
   listing.begin(cookie);
   Result<> read = co_await protocol_.read_entries(ctx, listing, cookie, plus);
   for (int more = 0; read && listing.beyond != 0; ++more) {
@@ -128,13 +128,13 @@ Task<Result<>> DirectoryService::fill(RequestContext ctx, Listing& listing, uint
 // change, a directory that changes between any two READDIRs cannot be read.
 Task<Result<>> DirectoryService::find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus,
                                             uint64_t first) {
-  const bool by_name = listing.sift = listing.all_given_until(cookie);
+  const bool by_name = listing.given_again = listing.all_given_until(cookie);
   const std::unordered_set<size_t> seen = listing.given_names();
   const uint64_t change = listing.change;
-  for (int turn = 0; turn < kMaxRestarts; ++turn) {
+  for (int attempt = 0; attempt < kMaxRestarts; ++attempt) {
     bool passed = by_name;
     std::set<uint64_t> begun;
-    const uint64_t start = turn == 0 ? first : 0;
+    const uint64_t start = attempt == 0 ? first : 0;
     size_t dropped = 0;
     int impossible = 0;
     for (uint64_t next = start;;) {
@@ -184,7 +184,7 @@ Task<std::optional<DirectoryEntry>> DirectoryService::directory_entry(Listing& l
   // The file's Node was dropped after the READDIR, and with it the record of our changes to the file. So the
   // attributes are not used.
   if (table_.dropped_since(from.handle(), listing.belief.order)) co_return entry;
-  co_await attributes_.book_listed(node, from, listing.belief);
+  co_await attributes_.record_listed(node, from, listing.belief);
   switch (table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief)) {
     case NameCache::Learnt::kStored: break;
     case NameCache::Learnt::kAbsent: co_return std::nullopt;

@@ -36,8 +36,9 @@ Duration NameService::entry_ttl(const NodeRef& directory, const NameBelief& beli
                   options_.lookupcache, access_.names_are_free(d));
 }
 
-Task<NameBelief> NameService::book_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
-                                              std::optional<Attributes> attributes, uint64_t order) {
+Task<NameBelief> NameService::record_own_change(NodeRef directory, uint64_t before, uint64_t after,
+                                                bool atomic, std::optional<Attributes> attributes,
+                                                uint64_t order) {
   CachedNode& d = cached_node(directory);
   {
     MutexLock lock(d.mutex);
@@ -49,7 +50,7 @@ Task<NameBelief> NameService::book_own_change(NodeRef directory, uint64_t before
     if (alone && same_rights) d.access.moved(before, after);
     if (!attributes) d.attributes.expire(table_.next_start());
   }
-  if (attributes) co_await attributes_.book(directory, *attributes, order, Cause::kAsked);
+  if (attributes) co_await attributes_.record(directory, *attributes, order, Cause::kAsked);
   co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
 }
 

@@ -30,8 +30,8 @@ class NameService {
   // Records our change to `directory`: change_info4 (`atomic`: no other client's change lies between `before`
   // and `after`), and the attributes from the same COMPOUND, if any. The returned belief is for the changed
   // names. It is valid if no other client changed the directory before `after`.
-  Task<NameBelief> book_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
-                                   std::optional<Attributes> attributes, uint64_t order);
+  Task<NameBelief> record_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
+                                     std::optional<Attributes> attributes, uint64_t order);
   // Names with this belief are still valid in the directory.
   bool believed(const NodeRef& directory, const NameBelief& belief) const;
   // The epoch for names from a reply that carried this change attribute before them. The reply's attributes

@@ -4,7 +4,7 @@
 // Cached data belongs to one version of the file. A READ whose data will be cached is followed by a GETATTR
 // of the change attribute in its COMPOUND. If the value equals the one known before the READ was sent,
 // nothing changed the file in between, and the data belongs to the version of the kernel's pages
-// (ContentState::change). Every event that makes those pages old also drops the file's cached data (book(),
+// (ContentState::change). Every event that makes those pages old also drops the file's cached data (record(),
 // invalidate_data(), a lock that validates). Our own writes remove the data that they overlap before they are
 // answered (note_written()). A server restart drops all cached data. Data that was not confirmed for acregmax
 // is not used.

@@ -36,8 +36,8 @@ constexpr int kTriesForMemory = 100;
 
 }  // namespace
 
-Task<Result<ReadReply>> Reader::read_in_turn(OpenFileRef open, const IoAccount& account, uint64_t offset,
-                                             size_t size) {
+Task<Result<ReadReply>> Reader::read_one_by_one(OpenFileRef open, const IoAccount& account, uint64_t offset,
+                                                size_t size) {
   const uint32_t rsize = protocol_.limits_of(cached_open(open).node).rsize;
   ReadReply reply;
   Slice room;
@@ -58,21 +58,21 @@ Task<Result<ReadReply>> Reader::read_in_turn(OpenFileRef open, const IoAccount& 
     ahead_.pace().answered(sent, got, Clock::now());
     if (got != 0) append(reply, std::move(piece->data));
     room.bytes = room.bytes.subspan(got);
-    // Section 18.22.4: a short READ without eof is legal; the next turn asks for the rest.
+    // Section 18.22.4: a short READ without eof is legal; the next READ asks for the rest.
     if (piece->eof) break;
   }
   co_return reply;
 }
 
 Task<> Reader::read_part(OpenFileRef open, const IoAccount& account, ReadPart* part) {
-  auto reply = co_await read_in_turn(std::move(open), account, part->offset, part->size);
+  auto reply = co_await read_one_by_one(std::move(open), account, part->offset, part->size);
   part->done.set(std::move(reply));
 }
 
 Task<Result<ReadReply>> Reader::read_range(OpenFileRef open, const IoAccount& account, uint64_t offset,
                                            size_t size) {
   const size_t part_size = std::min<size_t>(kPartBytes, protocol_.limits_of(cached_open(open).node).rsize);
-  if (size <= part_size) co_return co_await read_in_turn(std::move(open), account, offset, size);
+  if (size <= part_size) co_return co_await read_one_by_one(std::move(open), account, offset, size);
   std::deque<ReadPart> parts;
   unsigned connection = Loop::current()->index();  // the first part goes over our own
   for (size_t at = 0; at < size; at += part_size) {
@@ -149,8 +149,8 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
   NFSRDMA_CO_TRY(protocol_.usable(handle, account));
   if (size == 0) co_return ReadReply{};
   ahead_.note_read(handle);
-  std::optional<ReadHistory::Turn> turn;
-  if (!ctx.direct && kept_.keeps_data()) turn.emplace(handle.reads, offset, size);
+  std::optional<ReadHistory::UnderWay> under_way;
+  if (!ctx.direct && kept_.keeps_data()) under_way.emplace(handle.reads, offset, size);
   for (;;) {
     co_await write_back_.settle(handle.node, handle.cached, offset, offset + size);
     const uint64_t before = protocol_.epoch();
@@ -161,7 +161,7 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
       end_on_its_way = handle.cached->writes.unanswered_end();
     }
     Result<ReadReply> reply = fail(Error{});
-    if (turn) {
+    if (under_way) {
       kept_.note_server_epoch(before);
       reply = co_await read_and_ahead(open, account, offset, size);
     } else {

@@ -41,8 +41,8 @@ class Reader {
 
   // One READ after the other, until `size` bytes or the end of the file. `account`, here and below, outlives
   // the call.
-  Task<Result<ReadReply>> read_in_turn(OpenFileRef file, const IoAccount& account, uint64_t offset,
-                                       size_t size);
+  Task<Result<ReadReply>> read_one_by_one(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                          size_t size);
   Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
   Task<> read_kept_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
   // Cached data that was last confirmed before this time is not used.

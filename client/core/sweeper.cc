@@ -65,7 +65,7 @@ SweepRef Sweeper::note_asked(const NodeRef& directory) {
   return table_.sweeps().asked(*directory.get(), Clock::now(), options_.acregmin);
 }
 
-Task<> Sweeper::book_known(const Listing& listing) {
+Task<> Sweeper::record_known(const Listing& listing) {
   expect(listing);
   for (const ListedEntry& entry : listing.entries) {
     if (!entry.complete) continue;
@@ -73,7 +73,7 @@ Task<> Sweeper::book_known(const Listing& listing) {
     if (!node) continue;
     CachedNode& n = cached_node(node);
     const bool was_old = !attributes_.fresh(n);
-    co_await attributes_.book_listed(node, entry, listing.belief);
+    co_await attributes_.record_listed(node, entry, listing.belief);
     table_.names().learn(*listing.node.get(), entry.name, node.get(), listing.belief);
     if (!was_old) continue;
     MutexLock lock(n.mutex);
@@ -92,10 +92,10 @@ void Sweeper::keep_waiting(Listing& listing) {
 }
 
 Task<> Sweeper::sweep_at_opening(Listing& listing) {
-  co_await book_known(listing);
+  co_await record_known(listing);
   const SweepRef sweep = table_.sweeps().at(*listing.node.get(), Clock::now(), options_.acregmin);
   if (!sweep->mutex.try_lock()) co_return;
-  const AsyncMutex::Guard turn(&sweep->mutex);
+  const AsyncMutex::Guard guard(&sweep->mutex);
   sweep->go_on_after(listing.last_cookie(), listing.verifier, listing.eof);
 }
 
@@ -110,7 +110,7 @@ Task<> Sweeper::read_on(RequestContext ctx, NodeRef directory, Sweep& sweep) {
   if (!read && read.error().errnum == EACCES) co_return sweep.refuse(ctx.credential->uid());
   if (!read || !useful) co_return sweep.end();
   sweep.read_on(listing.last_cookie(), listing.verifier, listing.eof, listing.entries.size());
-  co_await book_known(listing);
+  co_await record_known(listing);
   keep_waiting(listing);
 }
 
@@ -119,7 +119,7 @@ Task<bool> Sweeper::sweep_for(RequestContext ctx, NodeRef node) {
   const auto name = table_.names().name_of(*node.get());
   if (!name) co_return false;
   const SweepRef sweep = note_asked(name->directory);
-  auto turn = co_await sweep->mutex.lock();
+  auto guard = co_await sweep->mutex.lock();
   if (attributes_.fresh(cached_node(node))) co_return true;  // another coroutine's READDIR brought it
   if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
   co_await read_on(ctx, name->directory, *sweep);
@@ -131,7 +131,7 @@ Task<bool> Sweeper::sweep_for_names(RequestContext ctx, NodeRef directory) {
   const SweepRef sweep = table_.sweeps().find(*directory.get(), Clock::now(), options_.acregmin);
   // Do not wait for another READDIR in progress: it may take long and need not bring this name.
   if (!sweep || !sweep->mutex.try_lock()) co_return false;
-  const AsyncMutex::Guard turn(&sweep->mutex);
+  const AsyncMutex::Guard guard(&sweep->mutex);
   if (!sweep->worth_reading(ctx.credential->uid())) co_return false;
   co_await read_on(ctx, directory, *sweep);
   co_return true;
@@ -147,7 +147,7 @@ Task<std::optional<Entry>> Sweeper::waiting_entry(RequestContext ctx, NodeRef di
   const NodeRef node = table_.get(found->entry.handle(), found->entry.export_index);
   // The Node was dropped after the READDIR, and with it the record of our changes to the file.
   if (table_.dropped_since(found->entry.handle(), found->belief.order)) co_return std::nullopt;
-  co_await attributes_.book_listed(node, found->entry, found->belief);
+  co_await attributes_.record_listed(node, found->entry, found->belief);
   if (!attributes_.fresh(cached_node(node))) co_return std::nullopt;
   const auto learnt = table_.names().learn(*directory.get(), name, node.get(), found->belief);
   if (learnt != NameCache::Learnt::kStored) co_return std::nullopt;

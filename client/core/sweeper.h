@@ -53,7 +53,7 @@ class Sweeper {
 
  private:
   // Records the entries whose files have a Node.
-  Task<> book_known(const Listing& listing);
+  Task<> record_known(const Listing& listing);
   // The sweep's next READDIR.
   Task<> read_on(RequestContext ctx, NodeRef directory, Sweep& sweep);
   // The node's attributes have expired. True: a READDIR has fetched new ones.

@@ -22,7 +22,7 @@ namespace nfsrdma::client {
 namespace {
 
 // Attempts of WRITE and COMMIT. An attempt fails if the server restarts between the two.
-constexpr int kMostTurns = 16;
+constexpr int kMostAttempts = 16;
 
 }  // namespace
 
@@ -133,7 +133,7 @@ Task<Result<std::optional<Written>>> Writer::write_in_parts(NodeRef node, Cached
 // each.
 Task<Result<>> Writer::write_stably(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
                                     Slice data) {
-  for (int turn = 0; turn < kMostTurns; ++turn) {
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     std::optional<Written> written;
     if (data.size() > protocol_.limits_of(node).wsize) {
       auto parts = co_await write_in_parts(node, file, account, offset, data);

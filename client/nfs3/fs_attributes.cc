@@ -12,7 +12,7 @@ uint32_t Nfs3Filesystem::export_of(const nfs3::FileAttributes& from) {
   return exports_.index_of({from.fsid, 0});
 }
 
-Attributes Nfs3Filesystem::to_booked(const nfs3::FileAttributes& from) {
+Attributes Nfs3Filesystem::as_cached(const nfs3::FileAttributes& from) {
   Attributes a = from.attributes;
   a.ino = Exports::ino(export_of(from), {from.fsid, 0}, a.ino);
   return a;
@@ -24,8 +24,8 @@ Task<bool> Nfs3Filesystem::note(NodeRef node, nfs3::PostAttributes from, uint64_
     attributes_.expire(node);
     co_return false;
   }
-  const Attributes attributes = to_booked(*from);
-  co_return co_await attributes_.book(node, attributes, order, cause, before);
+  const Attributes attributes = as_cached(*from);
+  co_return co_await attributes_.record(node, attributes, order, cause, before);
 }
 
 Task<> Nfs3Filesystem::note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order) {
@@ -36,10 +36,10 @@ Task<NameBelief> Nfs3Filesystem::note_change(NodeRef directory, nfs3::Wcc wcc, u
   // Without attributes on both sides, all that is known is that there was a change.
   constexpr uint64_t kUnknown = UINT64_MAX;
   std::optional<Attributes> after;
-  if (wcc.after) after = to_booked(*wcc.after);
+  if (wcc.after) after = as_cached(*wcc.after);
   const uint64_t before = after ? wcc.before.value_or(kUnknown) : kUnknown;
-  co_return co_await names_.book_own_change(directory, before, after ? after->change : 0, false, after,
-                                            order);
+  co_return co_await names_.record_own_change(directory, before, after ? after->change : 0, false, after,
+                                              order);
 }
 
 uint64_t Nfs3Filesystem::names_change(const NodeRef& directory) {

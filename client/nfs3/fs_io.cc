@@ -105,7 +105,7 @@ Task<Result<>> Nfs3Filesystem::read_entries(RequestContext ctx, Listing& listing
     entry.ino = from.fileid;
     if (!from.object) continue;
     entry.export_index = export_of(*from.object);
-    entry.attributes = to_booked(*from.object);
+    entry.attributes = as_cached(*from.object);
     entry.ino = entry.attributes.ino;
     entry.type = entry.attributes.mode & S_IFMT;
     entry.complete = plus && !from.handle.empty() && entry.export_index == here;

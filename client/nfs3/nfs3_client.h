@@ -55,7 +55,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
  private:
   // --- fs_attributes.cc ---
   // As stored in the attribute cache: with an st_ino that is unique in this mount.
-  Attributes to_booked(const nfs3::FileAttributes& from);
+  Attributes as_cached(const nfs3::FileAttributes& from);
   uint32_t export_of(const nfs3::FileAttributes& from);
   // Stores a reply's attributes in the cache. If it has none, they are fetched when they are next needed.
   Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
@@ -72,7 +72,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Error failed(const NodeRef& node, uint32_t status, const char* op);
   Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
   Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
-  // ACCESS; stores its attributes with `cause`. `good`: the result of book().
+  // ACCESS; stores its attributes with `cause`. `good`: the result of record().
   Task<Result<uint32_t>> ask_access_for(RequestContext ctx, NodeRef node, Cause cause, bool* good);
 
   // --- fs_names.cc ---

@@ -53,7 +53,7 @@ void Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
 bool Listing::end_at(uint64_t cookie) {
   from = cookie;
   eof = filled = true;
-  return !std::exchange(told, true);
+  return !std::exchange(circle_logged, true);
 }
 
 }  // namespace nfsrdma::client

@@ -47,8 +47,8 @@ struct Listing final : OpenDirectory {
   };
   std::vector<Given> given;
   bool given_from_start = false;
-  bool sift = false;  // the server's cookies ended, or go in a circle: later entries may be duplicates
-  bool told = false;  // the log has a message about the circle
+  bool given_again = false;  // the server's cookies ended, or go in a circle: later entries may be duplicates
+  bool circle_logged = false;  // the log has a message about the circle
   // The entries came with the opening, and nobody has read any of them.
   bool ahead = false;
 
@@ -62,7 +62,7 @@ struct Listing final : OpenDirectory {
     if (cookie == 0) {
       given.clear();
       given_from_start = true;
-      sift = false;
+      given_again = false;
     }
     if (given.empty() || given.back().cookie == cookie) return;
     const auto at =
@@ -78,11 +78,11 @@ struct Listing final : OpenDirectory {
   }
   // Restarts the listing at its first entry, from the present reply (`keep_answer`) or from a new READDIR.
   void start(bool keep_answer) {
-    const bool repeats = sift;
+    const bool repeats = given_again;
     filled = filled && keep_answer;
     ahead = false;
     seek(0);
-    sift = filled && repeats;
+    given_again = filled && repeats;
   }
   void give(const ListedEntry& entry) {
     delivered = static_cast<size_t>(&entry - entries.data()) + 1;
@@ -116,7 +116,7 @@ struct Listing final : OpenDirectory {
   // Drops repeated names: a directory holds a name once. The last remaining entry gets the reply's last
   // cookie.
   void drop_repeats() {
-    if (!may_repeat()) return;
+    if (!repeats_names()) return;
     std::unordered_set<std::string_view> names;
     bool repeats = false;
     for (ListedEntry& e : entries) {
@@ -128,10 +128,10 @@ struct Listing final : OpenDirectory {
     const uint64_t last = entries.back().cookie;
     std::erase_if(entries, [](const ListedEntry& e) { return e.name.empty(); });
     entries.back().cookie = last;
-    sift = true;
+    given_again = true;
   }
   // Compares the names' hashes, in one block of memory.
-  bool may_repeat() const {
+  bool repeats_names() const {
     std::vector<size_t> hashes(entries.size());
     std::ranges::transform(entries, hashes.begin(), std::hash<std::string_view>{}, &ListedEntry::name);
     std::ranges::sort(hashes);

@@ -11,7 +11,7 @@ namespace nfsrdma::client {
 ReadHistory::ReadHistory() = default;
 ReadHistory::~ReadHistory() = default;
 
-ReadHistory::Turn::Turn(ReadHistory& history, uint64_t offset, uint64_t size)
+ReadHistory::UnderWay::UnderWay(ReadHistory& history, uint64_t offset, uint64_t size)
     : history_(history), size_(size) {
   MutexLock lock(history_.mutex_);
   if (!history_.pattern_) history_.pattern_ = std::make_unique<ReadPattern>();
@@ -20,7 +20,7 @@ ReadHistory::Turn::Turn(ReadHistory& history, uint64_t offset, uint64_t size)
   history_.most_asked_ = std::max(history_.asked_, history_.most_asked_ - history_.most_asked_ / 16);
 }
 
-ReadHistory::Turn::~Turn() {
+ReadHistory::UnderWay::~UnderWay() {
   MutexLock lock(history_.mutex_);
   history_.asked_ -= size_;
 }

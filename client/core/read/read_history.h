@@ -20,12 +20,12 @@ class ReadHistory {
   ~ReadHistory();
 
   // A read of the kernel (for an application) in progress.
-  class Turn {
+  class UnderWay {
    public:
-    Turn(ReadHistory& history, uint64_t offset, uint64_t size);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    UnderWay(ReadHistory& history, uint64_t offset, uint64_t size);
+    ~UnderWay();
+    UnderWay(const UnderWay&) = delete;
+    UnderWay& operator=(const UnderWay&) = delete;
 
    private:
     ReadHistory& history_;

@@ -20,7 +20,7 @@ double seconds(Duration d) {
 
 }  // namespace
 
-void ReadPace::turn(TimePoint now) const {
+void ReadPace::begin_period(TimePoint now) const {
   if (now - since_ < kMemory) return;
   const bool idle = now - since_ >= 2 * kMemory;
   before_ = idle ? Period{} : now_;
@@ -47,7 +47,7 @@ bool ReadPace::probing(TimePoint now) const {
 
 ReadPace::Sent ReadPace::sending(TimePoint now) const {
   MutexLock lock(mutex_);
-  turn(now);
+  begin_period(now);
   return {now, delivered_};
 }
 
@@ -55,7 +55,7 @@ void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
   const Duration took = std::max<Duration>(now - sent.at, 1us);
   const Duration waited = took - std::chrono::nanoseconds(bytes * kLocalNanoseconds);
   MutexLock lock(mutex_);
-  turn(now);
+  begin_period(now);
   delivered_ += bytes;
   if (probing(now)) probed_ = std::min(probed_, took);
   if (sent.at >= empty_at_) delay_ = std::min(delay_, took);
@@ -65,7 +65,7 @@ void ReadPace::answered(const Sent& sent, uint64_t bytes, TimePoint now) {
 
 uint64_t ReadPace::window(TimePoint now) const {
   MutexLock lock(mutex_);
-  turn(now);
+  begin_period(now);
   const double worth = probing(now) ? 0.5 : 2;  // round trips
   if (delay_ == Duration::max() || std::min(now_.wait, before_.wait) < kWorthwhile) return 0;
   return static_cast<uint64_t>(worth * std::max(now_.rate, before_.rate) * seconds(delay_));

@@ -48,7 +48,7 @@ class ReadPace {
     Duration wait = Duration::max();  // the shortest, without the bytes' time on this machine
     double rate = 0;                  // bytes per second
   };
-  void turn(TimePoint now) const NFSRDMA_REQUIRES(mutex_);
+  void begin_period(TimePoint now) const NFSRDMA_REQUIRES(mutex_);
   bool probing(TimePoint now) const NFSRDMA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

@@ -74,7 +74,7 @@ bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls)
 template <class Find>
 Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_list4>& referring,
                                               const Find& find) {
-  bool booked = referring.empty();
+  bool settled = referring.empty();
   const uint64_t begun = delegations_.begun_so_far();
   for (int pause = 0;; ++pause) {
     const bool racing = referring.empty() ? delegations_.being_asked_for(begun) : outstanding(referring);
@@ -82,8 +82,8 @@ Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_l
     if (status == NFS4_OK) co_return status;
     // The slot becomes free before the reply's reader registers the delegation. So look once more after a
     // pause.
-    if (!racing && booked) co_return status;
-    booked = !racing;
+    if (!racing && settled) co_return status;
+    settled = !racing;
     if (pause == kRacePauses) co_return referring.empty() ? status : NFS4ERR_DELAY;
     co_await Loop::current()->sleep(race_pause_);
   }

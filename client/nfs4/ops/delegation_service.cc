@@ -214,7 +214,7 @@ Task<> DelegationService::return_unknown(DelegationRef delegation, uint64_t begu
 
 Task<> DelegationService::give_back_everything() {
   // Repeated, because a server restart may replace a delegation meanwhile.
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
     const std::vector<DelegationRef> all = delegations_.all();
     for (const DelegationRef& delegation : all) give_back_soon(delegation);
     for (const DelegationRef& delegation : all) {

@@ -9,7 +9,7 @@
 
 namespace nfsrdma::client::nfs4 {
 
-Task<Attributes> Nfs4Filesystem::to_booked(nfs4::fattr4 from, uint32_t export_index) {
+Task<Attributes> Nfs4Filesystem::as_cached(nfs4::fattr4 from, uint32_t export_index) {
   auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
   auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
   if (!uid) uid = co_await ids_.resolve(IdMap::Kind::kUser, from.owner);
@@ -19,8 +19,8 @@ Task<Attributes> Nfs4Filesystem::to_booked(nfs4::fattr4 from, uint32_t export_in
 
 Task<bool> Nfs4Filesystem::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
                                  std::optional<uint64_t> before) {
-  const Attributes attributes = co_await to_booked(std::move(from), nfs4_node(node).export_index());
-  co_return co_await attributes_.book(node, attributes, order, cause, before);
+  const Attributes attributes = co_await as_cached(std::move(from), nfs4_node(node).export_index());
+  co_return co_await attributes_.record(node, attributes, order, cause, before);
 }
 
 void Nfs4Filesystem::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const {

@@ -117,7 +117,7 @@ Task<ListedEntry> Nfs4Filesystem::listed_entry(NodeRef directory, nfs4::entry4 f
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
   if (entry.complete) {
     entry.fh = a.filehandle;
-    entry.attributes = co_await to_booked(from.attrs, entry.export_index);
+    entry.attributes = co_await as_cached(from.attrs, entry.export_index);
   }
   co_return entry;
 }

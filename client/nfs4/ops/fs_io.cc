@@ -176,14 +176,14 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   // its flush, and its owner number may be reused by the next process, whose new locks must stay.
   const std::string owner = posix_owner(lock_owner);
   std::vector<LockUse> owners = locks_.end_owners(handle, &owner);
-  AsyncMutex::Guard turn;
+  AsyncMutex::Guard guard;
   if (!owners.empty()) {
     {
       MutexLock lock(nfs4_node(handle.node).mutex);
       ++handle.file->unlocks_under_way;
     }
     auto locking = co_await handle.file->lock_mutex.lock();
-    turn = std::move(locking);
+    guard = std::move(locking);
   }
   bool dirty = false;
   {
@@ -194,7 +194,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   if (dirty && writer) co_await write_back_.write_back(handle.node, handle.file);
   Result<> written;
   if (writer) written = WriteBack::unreported_error(handle);
-  if (turn) {
+  if (guard) {
     // The next holder must see all data written under the lock, also by others.
     if (dirty && !writer) {
       co_await write_back_.settle_all(handle.node, handle.file);

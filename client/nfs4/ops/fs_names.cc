@@ -35,12 +35,12 @@ Task<NameBelief> Nfs4Filesystem::directory_changed(NodeRef directory, nfs4::chan
                                                    Result<nfs4::GETATTR4res> after, uint64_t order) {
   std::optional<Attributes> attributes;
   if (after) {
-    Task<Attributes> booked =
-        to_booked(std::move(after->resok4.obj_attributes), nfs4_node(directory).export_index());
-    attributes = co_await std::move(booked);
+    Task<Attributes> converting =
+        as_cached(std::move(after->resok4.obj_attributes), nfs4_node(directory).export_index());
+    attributes = co_await std::move(converting);
   }
-  co_return co_await names_.book_own_change(directory, info.before, info.after, info.atomic, attributes,
-                                            order);
+  co_return co_await names_.record_own_change(directory, info.before, info.after, info.atomic, attributes,
+                                              order);
 }
 
 Task<Result<Entry>> Nfs4Filesystem::lookup_on_server(RequestContext ctx, NodeRef directory,

@@ -31,13 +31,13 @@ nfs4::verifier4 random_verifier() {
 // attributes the server set from cva_attrs and which attributes the server used to store the verifier", and
 // section 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier"
 // (in another COMPOUND). nfs-ganesha and Linux' server store it in the times.
-SetAttributes owed_after(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
-  SetAttributes owed;
-  if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) owed.mode = mode & 07777;
+SetAttributes left_to_set(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
+  SetAttributes rest;
+  if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) rest.mode = mode & 07777;
   const SetAttributes::Time now{.now = true};
-  if (attrset.test(nfs4::FATTR4_TIME_ACCESS) || attrset.test(nfs4::FATTR4_TIME_ACCESS_SET)) owed.atime = now;
-  if (attrset.test(nfs4::FATTR4_TIME_MODIFY) || attrset.test(nfs4::FATTR4_TIME_MODIFY_SET)) owed.mtime = now;
-  return owed;
+  if (attrset.test(nfs4::FATTR4_TIME_ACCESS) || attrset.test(nfs4::FATTR4_TIME_ACCESS_SET)) rest.atime = now;
+  if (attrset.test(nfs4::FATTR4_TIME_MODIFY) || attrset.test(nfs4::FATTR4_TIME_MODIFY_SET)) rest.mtime = now;
+  return rest;
 }
 
 bool is_unsaved(const NodeRef& node, const FileState& file) {
@@ -260,18 +260,18 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     }
   }
   if (exclusive) note_owner(ctx.credential->uid(), AttributeService::known_attributes(node).uid);
-  SetAttributes owed;
-  if (exclusive) owed = owed_after(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
-  if (cut_again) owed.size = 0;
-  if (owed.any()) {
+  SetAttributes rest;
+  if (exclusive) rest = left_to_set(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
+  if (cut_again) rest.size = 0;
+  if (rest.any()) {
     RequestContext whoever_waits = ctx;
     whoever_waits.cancellation.reset();
-    auto paid = co_await setattr(whoever_waits, node, owed, result.open.file);
+    auto set = co_await setattr(whoever_waits, node, rest, result.open.file);
     // If only the times are wrong, the caller still gets the file. If the mode is wrong, or the truncation
     // failed, it is not the file that the caller asked for.
-    if (!paid && (owed.mode || owed.size)) {
+    if (!set && (rest.mode || rest.size)) {
       co_await release(ctx, result.open.file);
-      co_return fail(std::move(paid.error()));
+      co_return fail(std::move(set.error()));
     }
   }
   result.entry = attributes_.cached_entry(node, names_.entry_ttl(directory, belief));

@@ -249,7 +249,7 @@ Task<Result<LockService::LockHolder>> LockService::find_lock_holder(RequestConte
 
 Task<Result<Lock>> LockService::getlk(RequestContext ctx, OpenFileRef open, uint64_t owner, Lock lock) {
   const std::shared_ptr<FileState> file = nfs4_file(open).file;
-  for (unsigned turn = 0;;) {
+  for (unsigned dropped = 0;;) {
     const uint64_t ended_before = unlocks_ended(*file);
     auto finding = find_lock_holder(ctx, open, owner, lock);
     const Result<LockHolder> holder = co_await std::move(finding);
@@ -257,7 +257,7 @@ Task<Result<Lock>> LockService::getlk(RequestContext ctx, OpenFileRef open, uint
     if (!holder->ours) co_return holder->lock;
     co_await hear_other_loops();
     const Drops dropping = drops_since(*file, ended_before, holder->owner);
-    if (dropping == Drops::kNone || (dropping != Drops::kCertain && turn++ == kMostDroppedLocks))
+    if (dropping == Drops::kNone || (dropping != Drops::kCertain && dropped++ == kMostDroppedLocks))
       co_return holder->lock;
     if (dropping == Drops::kEnded) continue;
     (void)co_await wait_for_unlock(ctx, file, kFirstPause);
@@ -294,7 +294,7 @@ Task<Result<>> LockService::lock_owner_request(RequestContext ctx, OpenFileRef o
   // waiting owners. nfs-ganesha 6 then refuses conflicting locks for minutes, even if the waiting owner has
   // gone. A LOCK that does not wait removes the owner from the list.
   std::optional<Error> given_up;
-  for (unsigned turn = 0;;) {
+  for (unsigned dropped = 0;;) {
     const uint64_t ended_before = unlocks_ended(*file);
     if (waiting != nullptr) waiting->ask();
     // Held until the application has the lock or it is released again: the application may have got EINTR
@@ -319,7 +319,7 @@ Task<Result<>> LockService::lock_owner_request(RequestContext ctx, OpenFileRef o
     // A request after a close(2) must not fail because of a lock that the close releases.
     if (ours && !wait) co_await hear_other_loops();
     const Drops dropping = drops_since(*file, ended_before, ours ? holder->owner : std::string());
-    const bool last = dropping != Drops::kCertain && turn++ == kMostDroppedLocks;
+    const bool last = dropping != Drops::kCertain && dropped++ == kMostDroppedLocks;
     if (!wait && (dropping == Drops::kNone || last)) co_return fail(system_error(EAGAIN, "LOCK"));
     if (dropping == Drops::kEnded) continue;
     if (!co_await wait_for_unlock(ctx, file, pause)) given_up = system_error(EINTR, "LOCK");
@@ -357,7 +357,7 @@ Task<Result<>> LockService::keep_or_give_back(RequestContext ctx, OpenFileRef op
   if (ctx.cancellation && ctx.cancellation->cancelled()) {
     // The application got EINTR while the last request was in progress, so it keeps its earlier locks.
     const LockRange range{lock.start, lock.end, lock.type};
-    for (const LockRange& step : way_back(held_before, range)) {
+    for (const LockRange& step : steps_back(held_before, range)) {
       const Lock back{step.type, step.start, step.end, lock.pid};
       if (step.type == LockType::kUnlock) {
         (void)co_await unlock_in_turn(open, use, back);

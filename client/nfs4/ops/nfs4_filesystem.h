@@ -61,8 +61,8 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
  private:
   // --- fs_attributes.cc ---
   // Converts fattr4 and maps the owners.
-  Task<Attributes> to_booked(nfs4::fattr4 from, uint32_t export_index);
-  // As book(), for attributes from the wire.
+  Task<Attributes> as_cached(nfs4::fattr4 from, uint32_t export_index);
+  // As record(), for attributes from the wire.
   Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
                    std::optional<uint64_t> before = {});
   // Before an operation of ours: requests the change attribute, unless a promise says that nobody else
@@ -109,7 +109,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   // it.
   void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
                            uint64_t change);
-  // book_own_change() with change_info4 and the attributes after it (an error: none).
+  // record_own_change() with change_info4 and the attributes after it (an error: none).
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
                                      Result<nfs4::GETATTR4res> after, uint64_t order);
   Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;

@@ -58,10 +58,12 @@ void SlotTable::reserve(uint32_t slot) {
   busy_below_ = std::max(busy_below_, slot + 1);
 }
 
-// Called when the request is made, not when the slot is reserved, so that `highest` and `turn` are current.
+// Called when the request is made, not when the slot is reserved, so that `highest` and `lowered` are
+// current.
 SlotTicket SlotTable::ticket(uint32_t slot) {
   while (!slots_[busy_below_ - 1].busy) --busy_below_;
-  return {generation_, session_, slot, slots_[slot].sequence, busy_below_ - 1, slots_[slot].uncertain, turn_};
+  return {generation_,   session_, slot, slots_[slot].sequence, busy_below_ - 1, slots_[slot].uncertain,
+          times_lowered_};
 }
 
 SlotTicket SlotTable::take(uint32_t slot) {
@@ -134,7 +136,7 @@ void SlotTable::release(const SlotTicket& ticket, SlotUse use) {
 
 void SlotTable::lower(uint32_t usable) {
   usable_ = usable;
-  ++turn_;
+  ++times_lowered_;
   take_back(usable);
   hand_over();  // if slot 0 is the only one now, it is no longer kept for upkeep
 }
@@ -148,7 +150,7 @@ void SlotTable::set_target(const SlotTicket& ticket, uint32_t target_highest_slo
   const uint64_t wanted = std::min<uint64_t>(uint64_t{target_highest_slot} + 1, kMaxSlots);
   const auto usable = static_cast<uint32_t>(wanted);
   if (usable < usable_) return lower(usable);
-  if (usable == usable_ || ticket.turn != turn_) return;
+  if (usable == usable_ || ticket.lowered != times_lowered_) return;
   if (usable > granted) slots_.resize(usable);
   usable_ = usable;
   hand_over();
@@ -161,7 +163,7 @@ void SlotTable::recall(uint32_t target_highest_slot) {
 
 bool SlotTable::beyond_target(const SlotTicket& ticket) const {
   MutexLock lock(mutex_);
-  return ticket.generation == generation_ && (ticket.highest >= usable_ || ticket.turn != turn_);
+  return ticket.generation == generation_ && (ticket.highest >= usable_ || ticket.lowered != times_lowered_);
 }
 
 bool SlotTable::outstanding(const nfs4::sessionid4& session, uint32_t slot, uint32_t sequence) const {

@@ -35,7 +35,7 @@ struct SlotTicket {
   uint32_t sequence = 0;
   uint32_t highest = 0;    // sa_highest_slotid
   bool uncertain = false;  // the server may already have executed `sequence`: probe before use
-  uint64_t turn = 0;       // how many times the target had been lowered by then
+  uint64_t lowered = 0;    // how many times the target had been lowered by then
 };
 
 // What became of the slot's sequence ID.
@@ -116,7 +116,7 @@ class SlotTable {
   uint64_t generation_ NFSRDMA_GUARDED_BY(mutex_) = 0;
   // Slots below this one may be used: min(granted, target + 1).
   uint32_t usable_ NFSRDMA_GUARDED_BY(mutex_) = 0;
-  uint64_t turn_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // times usable_ was lowered
+  uint64_t times_lowered_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // times usable_ was lowered
   uint32_t in_use_ NFSRDMA_GUARDED_BY(mutex_) = 0;
   uint32_t busy_below_ NFSRDMA_GUARDED_BY(mutex_) = 0;  // no slot from here on is busy
   bool open_ NFSRDMA_GUARDED_BY(mutex_) = false;

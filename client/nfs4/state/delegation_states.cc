@@ -103,8 +103,8 @@ Task<> DelegationStates::give_back(NodeRef node, std::shared_ptr<FileState> file
   AsyncMutex::Guard locking;
   if (has_local_locks(*file)) {
     // Our record of them must not change while the locks are established on the server.
-    auto turn = co_await file->lock_mutex.lock();
-    locking = std::move(turn);
+    auto guard = co_await file->lock_mutex.lock();
+    locking = std::move(guard);
   }
   {
     auto returning = co_await file->return_mutex.lock();

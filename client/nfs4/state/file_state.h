@@ -191,7 +191,7 @@ struct FileState final : CachedFile {
     return delegated() || (any && delegation->phase.get() == Delegation::Phase::kReturning);
   }
   // The share access for which I/O may use the delegation's stateid, also during its return.
-  uint32_t lent_access() const { return delegation ? delegation->access() : 0; }
+  uint32_t delegated_access() const { return delegation ? delegation->access() : 0; }
 };
 
 // An open file description of the front end.

@@ -92,7 +92,7 @@ void record_lock(std::vector<LockRange>& ranges, const LockRange& range) {
   }
 }
 
-std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range) {
+std::vector<LockRange> steps_back(std::span<const LockRange> before, const LockRange& range) {
   std::vector<LockRange> held, gaps;
   uint64_t next = range.start;
   bool done = false;
@@ -111,7 +111,7 @@ std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRan
 std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held) {
   std::vector<LockRange> gone;
   for (const LockRange& range : ranges) {
-    for (const LockRange& step : way_back(held, range)) {
+    for (const LockRange& step : steps_back(held, range)) {
       if (step.type == LockType::kUnlock) gone.push_back(step);
     }
   }

@@ -30,7 +30,7 @@ void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 // The steps that restore the state `before` within `range`, in order. First the ranges that had another lock
 // type: of these, another owner's new lock can only prevent a return to a write lock. Then unlocks of the
 // ranges that were not held.
-std::vector<LockRange> way_back(std::span<const LockRange> before, const LockRange& range);
+std::vector<LockRange> steps_back(std::span<const LockRange> before, const LockRange& range);
 
 // The bytes of `ranges` outside `held`, as unlocks. Lock types do not matter.
 std::vector<LockRange> not_held(std::span<const LockRange> ranges, std::span<const LockRange> held);

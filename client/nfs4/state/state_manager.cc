@@ -36,7 +36,7 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
   const OpenStateRef through = open_state(account);
   MutexLock lock(file.node.mutex);
   const bool opened = through->established && (through->held_access & access) != 0;
-  bool lent = (file.lent_access() & access) != 0 && (file.delegated() || !opened);
+  bool by_delegation = (file.delegated_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = through->stateid;
   // One pass over all locks: very many processes may lock through one descriptor.
   const std::unordered_set<std::string_view> names(account.lock_owners.begin(), account.lock_owners.end());
@@ -48,12 +48,12 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
       // As in the Linux client: an application must not continue as if it still held the lock.
       if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
       // Until the lock is on the server, it is valid only with the delegation.
-      if (owner->local && !owner->ranges.empty()) lent = (file.lent_access() & access) != 0;
+      if (owner->local && !owner->ranges.empty()) by_delegation = (file.delegated_access() & access) != 0;
       if (open == through && owner->established && !owner->local && !owner->ranges.empty())
         stateid = owner->stateid;
     }
   }
-  if (lent) stateid = file.delegation->stateid;
+  if (by_delegation) stateid = file.delegation->stateid;
   stateid.seqid = 0;
   return stateid;
 }
@@ -83,11 +83,11 @@ Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std
       version = state->version;
       delegation = file->delegation;
       // LOCK needs an open on the server; READ and WRITE may use the delegation instead.
-      const uint32_t lent = lock_state == nullptr ? file->lent_access() : 0;
+      const uint32_t delegated = lock_state == nullptr ? file->delegated_access() : 0;
       const uint32_t wanted =
           state->idle() ? uint32_t{nfs4::OPEN4_SHARE_ACCESS_WRITE} : state->missing_access();
-      usable = ((state->established ? state->missing_access() : wanted) & ~lent) == 0 &&
-               (state->established || lent != 0);
+      usable = ((state->established ? state->missing_access() : wanted) & ~delegated) == 0 &&
+               (state->established || delegated != 0);
     }
     if (usable) {
       Result<CompoundReply> reply = co_await session_.run(request);

@@ -49,7 +49,7 @@ TEST(WayBack, AfterAnyLock_LeavesWhatWasHeld) {
     if (taken.type == LockType::kUnlock) taken.type = LockType::kWrite;
     std::vector<LockRange> ranges = held;
     client::nfs4::record_lock(ranges, taken);
-    for (const LockRange& step : client::nfs4::way_back(held, taken)) {
+    for (const LockRange& step : client::nfs4::steps_back(held, taken)) {
       RC_ASSERT(taken.start <= step.start && step.start <= step.end && step.end <= taken.end);
       client::nfs4::record_lock(ranges, step);
     }

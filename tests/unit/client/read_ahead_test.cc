@@ -493,14 +493,14 @@ RC_GTEST_PROP(ReadPatternProperty, RandomReads_AreNotFollowed, ()) {
 TEST(ReadHistory, AnApplicationThatKeepsAWindowUnderWay_IsLeftAlone) {
   ReadHistory history;
   {
-    ReadHistory::Turn first(history, 0, kMiB), second(history, kMiB, kMiB);
+    ReadHistory::UnderWay first(history, 0, kMiB), second(history, kMiB, kMiB);
     EXPECT_TRUE(history.foretells());
     EXPECT_FALSE(history.next(2 * kMiB, kPiece, kGiB));
     EXPECT_TRUE(history.next(2 * kMiB + 1, kPiece, kGiB));
   }
-  ReadHistory::Turn next(history, 2 * kMiB, 4096);
+  ReadHistory::UnderWay next(history, 2 * kMiB, 4096);
   EXPECT_FALSE(history.next(kMiB, kPiece, kGiB)) << "it does so from time to time";
-  for (uint64_t i = 0; i < 40; ++i) ReadHistory::Turn small(history, 2 * kMiB + 4096 * (i + 1), 4096);
+  for (uint64_t i = 0; i < 40; ++i) ReadHistory::UnderWay small(history, 2 * kMiB + 4096 * (i + 1), 4096);
   EXPECT_TRUE(history.next(kMiB, kPiece, kGiB)) << "not any more";
 }
 
