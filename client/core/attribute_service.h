@@ -3,6 +3,7 @@
 // believed (RFC 8881 section 10.4; RFC 1813 section 4.8). One per mount; any loop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -70,6 +71,10 @@ class AttributeService {
   // Expires the attributes; `node` may be null.
   void expire(const NodeRef& node);
 
+  // The server was asked for attributes.
+  void count_miss() { misses_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
+
  private:
   // record() in three steps, see attribute_decision.h. `file` is null unless the file is open.
   // `cached_change`: the change attribute that was cached before.
@@ -87,6 +92,7 @@ class AttributeService {
   CachedNodeTable& table_;
   const KernelView& kernel_;
   Protocol& protocol_;
+  std::atomic<uint64_t> misses_{0};
 };
 
 }  // namespace nfsrdma::client

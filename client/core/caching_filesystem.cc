@@ -22,14 +22,14 @@ constexpr size_t kMostLevels = 2048;  // directories in a path
 }  // namespace
 
 CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options,
-                                     CachedNodeTable& table)
+                                     CachedNodeTable& table, Protocol& protocol)
     : loops_(loops),
       buffers_(buffers),
       options_(std::move(options)),
       machine_(process_credential()),
       held_timer_(loops_[0]),
       table_(table),
-      parts_{loops_, buffers_, options_, machine_, table_, kernel_, *this, stopping_},
+      parts_{loops_, buffers_, options_, machine_, table_, kernel_, protocol, stopping_},
       kept_(parts_),
       attributes_(parts_),
       access_(parts_, attributes_),
@@ -66,7 +66,7 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
   s.nodes = table_.size();
   s.names = table_.names().size();
   s.attribute_hits = sweeper_.attribute_hits();
-  s.attribute_misses = attribute_misses_;
+  s.attribute_misses = attributes_.misses();
   s.name_hits = name_hits_;
   s.name_misses = name_misses_;
   s.dirty_bytes = room_.written().unanswered;
@@ -134,7 +134,8 @@ void CachingFilesystem::doubt_ages() {
 }
 
 Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef directory, std::string name) {
-  if (name.size() > limits_of(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "LOOKUP"));
+  if (name.size() > parts_.protocol.limits_of(directory).name_max)
+    co_return fail(system_error(ENAMETOOLONG, "LOOKUP"));
   if (options_.lookupcache != LookupCache::kNone) {
     Result<std::optional<Entry>> known = co_await known_entry(ctx, directory, name);
     if (known && !*known && co_await sweeper_.sweep_for_names(ctx, directory))
@@ -149,7 +150,7 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
     }
   }
   name_misses_.fetch_add(1, std::memory_order_relaxed);
-  Result<Entry> answer = co_await lookup_on_server(ctx, directory, std::move(name));
+  Result<Entry> answer = co_await parts_.protocol.lookup_on_server(ctx, directory, std::move(name));
   if (!answer) {
     auto why = lookup_error(ctx, directory, std::move(answer.error()));
     co_return fail(co_await std::move(why));
@@ -193,7 +194,7 @@ Task<Error> CachingFilesystem::lookup_error(RequestContext ctx, NodeRef director
   for (size_t levels = 0; error.errnum == ESTALE && levels < kMostLevels; ++levels) {
     const auto name = table_.names().name_of(*below.get());
     if (!name) break;
-    const Result<Entry> there = co_await lookup_on_server(ctx, name->directory, name->name);
+    const Result<Entry> there = co_await parts_.protocol.lookup_on_server(ctx, name->directory, name->name);
     const int e = there ? 0 : there.error().errnum;
     if (e == ENOENT || (there && !there->node)) co_return system_error(ENOENT, "LOOKUP");
     if (e != ESTALE) break;
@@ -249,7 +250,8 @@ void CachingFilesystem::give_memory_back() {
   table_.sweeps().drop_old(Clock::now(), options_.acregmin);
   DataCache& data = table_.data();
   // Half of the registrable memory: requests in flight need the rest.
-  const uint64_t wanted = kept_.keeps_data() ? std::min(options_.cache_bytes, registrable_bytes() / 2) : 0;
+  const uint64_t wanted =
+      kept_.keeps_data() ? std::min(options_.cache_bytes, parts_.protocol.registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
   const bool writes_nothing = room_.written().unanswered + room_.written().uncommitted == 0;
   if (writes_nothing) room_.forget_limit();

@@ -2,9 +2,9 @@
 // CachingFilesystem: what every version of NFS has in common above the protocol. It composes the services of
 // this folder: attributes, names, access, sweeps, reading, writing, removals and directories.
 //
-// A protocol (client/nfs4, client/nfs3) derives from it, provides its Nodes and open files, and answers the
-// questions of Protocol. A method runs on its caller's loop. What loops share is in CachedNode (its mutex),
-// CachedFile and the name cache.
+// What the server is asked, it asks through Protocol. A version of NFS (client/nfs4, client/nfs3) provides
+// that, its Nodes and open files, and derives from this class for the operations that differ. A method runs
+// on its caller's loop. What loops share is in CachedNode (its mutex), CachedFile and the name cache.
 //
 // Change attributes are NFSv4's. A protocol without them makes them up so that they move when the file does.
 #pragma once
@@ -30,6 +30,7 @@
 #include "client/core/read_ahead_service.h"
 #include "client/core/reader.h"
 #include "client/core/removals.h"
+#include "client/core/services.h"
 #include "client/core/sweeper.h"
 #include "client/core/write_back.h"
 #include "client/core/write_room.h"
@@ -37,7 +38,7 @@
 
 namespace nfsrdma::client {
 
-class CachingFilesystem : public Filesystem, protected Protocol {
+class CachingFilesystem : public Filesystem {
  public:
   Task<Result<Entry>> lookup(RequestContext ctx, NodeRef directory, std::string name) override;
   Task<Result<AttributesReply>> getattr(RequestContext ctx, NodeRef node, OpenFileRef file) override;
@@ -63,13 +64,11 @@ class CachingFilesystem : public Filesystem, protected Protocol {
   void doubt_ages();
 
  protected:
-  CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table);
+  // `protocol` and `table` may be members of the derived class: the constructor does not use them.
+  CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table,
+                    Protocol& protocol);
 
-  FileLimits limits_of(const NodeRef&) const override { return limits_; }
-  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
-                                     std::string name) override {
-    return link(std::move(ctx), std::move(node), std::move(directory), std::move(name));
-  }
+  Services services() { return {attributes_, access_, names_, kept_, write_back_}; }
   // Until the mount ends: sends what was held long enough, commits what is old, and gives memory back. Twice
   // a second, on loop 0.
   Task<> run_periodically();
@@ -86,9 +85,7 @@ class CachingFilesystem : public Filesystem, protected Protocol {
   const rpc::CredentialPtr machine_;
   KernelView kernel_;
   Timer held_timer_;
-  FileLimits limits_;  // of the mount's root; fixed after mount()
   std::atomic<bool> stopping_{false};
-  mutable std::atomic<uint64_t> attribute_misses_{0};
 
  private:
   // The error for a failed LOOKUP in the directory. ESTALE becomes ENOENT if the directory, or one above it,

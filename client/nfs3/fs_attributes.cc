@@ -61,7 +61,7 @@ Error Nfs3Filesystem::failed(const NodeRef& node, uint32_t status, const char* o
 }
 
 Task<Result<>> Nfs3Filesystem::fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) {
-  attribute_misses_.fetch_add(1, std::memory_order_relaxed);
+  attributes_.count_miss();
   const uint64_t order = nodes_.next_start();
   auto asking = server_.getattr(ctx.credential, fh_of(node));
   auto answer = co_await std::move(asking);

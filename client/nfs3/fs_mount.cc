@@ -46,7 +46,7 @@ bool same_address(net::Endpoint a, net::Endpoint b) {
 }  // namespace
 
 Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
-    : CachingFilesystem(loops, buffers, std::move(options), nodes_) {
+    : CachingFilesystem(loops, buffers, std::move(options), nodes_, *this) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     nfs3::RpcClient::Hooks hooks;
     hooks.find_server = [this](Loop& loop) { return find_server(loop); };

@@ -22,7 +22,7 @@
 
 namespace nfsrdma::client::nfs3 {
 
-class Nfs3Filesystem final : public CachingFilesystem {
+class Nfs3Filesystem final : public CachingFilesystem, private Protocol {
  public:
   Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
   ~Nfs3Filesystem() override;
@@ -102,6 +102,12 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Task<Result<CreateReply>> open_existing(RequestContext ctx, NodeRef directory, std::string name, int flags);
   std::vector<NodeRef> files_in_use() const override { return files_.all(); }
 
+  FileLimits limits_of(const NodeRef&) const override { return limits_; }
+  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
+                                     std::string name) override {
+    return link(std::move(ctx), std::move(node), std::move(directory), std::move(name));
+  }
+
   // --- fs_io.cc ---
   Result<> usable(const CachedOpen&, const IoAccount&) const override { return {}; }
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
@@ -134,6 +140,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Mutex mutex_;
   std::optional<net::Endpoint> address_ NFSRDMA_GUARDED_BY(mutex_);  // with NFS's port
   net::Endpoint mountd_;                                             // fixed after mount()
+  FileLimits limits_;                                                // fixed after mount()
   bool mounted_ = false;
 };
 

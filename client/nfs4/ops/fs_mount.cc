@@ -17,8 +17,6 @@
 namespace nfsrdma::client::nfs4 {
 namespace {
 
-// The RPC and COMPOUND part of a READ or WRITE, with reserve for a long credential.
-constexpr uint32_t kMessageOverhead = 1024;
 // Components of a mount path per COMPOUND; few mount paths have more.
 constexpr size_t kComponentsPerCompound = 8;
 // SEQUENCE, PUTROOTFH or PUTFH, GETFH, GETATTR.
@@ -49,13 +47,17 @@ std::vector<std::string> components_of(const std::string& path) {
 }  // namespace
 
 Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
-    : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_),
+    : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_, protocol_),
       ids_(options_.id_mapping),
       session_(loops_, buffers_, options_, machine_),
+      server_limits_(parts_, session_),
+      replies_(nodes_, ids_, exports_, session_, server_limits_, services()),
       states_(session_, nodes_.names(), delegations_, *this, options_.close_delay),
       callbacks_(session_.slots(), nodes_, delegations_),
       locks_(parts_, session_, states_, kept_, write_back_, attributes_),
       delegating_(parts_, nodes_, session_, delegations_, states_, kept_, write_back_),
+      protocol_(parts_, services(), nodes_, exports_, session_, states_, delegating_, server_limits_,
+                replies_),
       export_finder_(parts_, session_) {
   delegations_.attach(&delegating_);
   session_.attach(&states_.keeper(), &callbacks_);
@@ -70,9 +72,7 @@ Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
   if (!started) co_return fail(std::move(started.error()));
   Result<Entry> root = co_await walk_to_export();
   if (!root) co_return root;
-  NFSRDMA_CO_TRY(co_await read_limits(root->node));
-  root_limits_ = *export_limits_.get(0);
-  limits_ = {root_limits_.rsize, root_limits_.wsize, root_limits_.name_max, root_limits_.file_max};
+  NFSRDMA_CO_TRY(co_await server_limits_.read_root(root->node));
   mounted_ = true;
   loops_[0].spawn(run_periodically());
   co_return root;
@@ -122,63 +122,11 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
       Error explained = co_await std::move(explaining);
       co_return fail(std::move(explained));
     }
-    root = co_await make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
+    root =
+        co_await replies_.make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
   }
   if (!S_ISDIR(root.attributes.mode)) co_return fail(system_error(ENOTDIR, "LOOKUP", options_.export_path));
   co_return root;
-}
-
-Task<Result<>> Nfs4Filesystem::read_limits(NodeRef node) {
-  const nfs4::nfs_fh4 fh = fh_of(node);
-  auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kLimitAttributes); };
-  const Request request{.op = nfs4::OP_GETATTR, .credential = machine_, .build = build};
-  Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-  auto res = reply->take<nfs4::GETATTR4res>();
-  if (!res) co_return fail(std::move(res.error()));
-  const nfs4::fattr4& a = res->resok4.obj_attributes;
-  // The lease belongs to the server, not to the file system. The request for the mount's root runs on loop 0.
-  if (nfs4_node(node).export_index() == 0 && a.has(nfs4::FATTR4_LEASE_TIME))
-    session_.set_lease(std::chrono::seconds(a.fs->lease_time));
-  ExportLimits limits;
-  if (a.has(nfs4::FATTR4_MAXNAME) && a.fs->maxname != 0) limits.name_max = std::min(a.fs->maxname, 255U);
-  if (a.has(nfs4::FATTR4_MAXFILESIZE)) limits.file_max = file_size_limit(a.fs->maxfilesize);
-  if (a.has(nfs4::FATTR4_SUPPATTR_EXCLCREAT)) limits.exclusive_create_attributes = a.fs->suppattr_exclcreat;
-  limits.rsize = io_size(options_.rsize, a.has(nfs4::FATTR4_MAXREAD) ? a.fs->maxread : 0,
-                         session_.fore_channel().response_bytes() - kMessageOverhead);
-  limits.wsize = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
-                         session_.fore_channel().request_bytes() - kMessageOverhead);
-  export_limits_.set(nfs4_node(node).export_index(), limits);
-  co_return Result<>{};
-}
-
-Task<> Nfs4Filesystem::learn_limits(NodeRef node) {
-  const uint32_t index = nfs4_node(node).export_index();
-  if (index == 0 || export_limits_.get(index)) co_return;
-  const Result<> read = co_await read_limits(node);
-  if (read) co_return;
-  log::info(
-      "server {}: a file system below the mount's does not tell its limits ({}); taken to be the mount's",
-      options_.host, describe(read.error()));
-  export_limits_.set(index, root_limits_);
-}
-
-ExportLimits Nfs4Filesystem::export_limits(const NodeRef& node) const {
-  if (const auto own = export_limits_.get(nfs4_node(node).export_index())) return *own;
-  return root_limits_;
-}
-
-FileLimits Nfs4Filesystem::limits_of(const NodeRef& node) const {
-  FileLimits limits = limits_;
-  if (nfs4_node(node).export_index() != 0) {
-    const ExportLimits own = export_limits(node);
-    limits = {own.rsize, own.wsize, own.name_max, own.file_max};
-  }
-  // A session that was created after the mount may have smaller limits.
-  limits.rsize = std::min(limits.rsize, session_.fore_channel().response_bytes() - kMessageOverhead);
-  limits.wsize = std::min(limits.wsize, session_.fore_channel().request_bytes() - kMessageOverhead);
-  return limits;
 }
 
 Task<> Nfs4Filesystem::write_back_everything() {
@@ -239,7 +187,7 @@ Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRe
   const nfs4::fattr4& a = res->resok4.obj_attributes;
   FilesystemStatus s;
   s.block_size = 4096;
-  s.name_max = limits_of(node).name_max;
+  s.name_max = protocol_.limits_of(node).name_max;
   if (a.has(nfs4::FATTR4_SPACE_TOTAL)) s.total_bytes = a.fs->space_total;
   if (a.has(nfs4::FATTR4_SPACE_FREE)) s.free_bytes = a.fs->space_free;
   if (a.has(nfs4::FATTR4_SPACE_AVAIL)) s.available_bytes = a.fs->space_avail;
@@ -267,8 +215,8 @@ Statistics Nfs4Filesystem::statistics() const {
   s.operations = const_cast<Session&>(session_).counters().snapshot();
   s.transports = session_.connections().status();
   s.session = session_.statistics();
-  s.session.rsize = limits_.rsize;
-  s.session.wsize = limits_.wsize;
+  s.session.rsize = server_limits_.root().rsize;
+  s.session.wsize = server_limits_.root().wsize;
   s.session.callbacks = callbacks_.count();
   s.cache = cache_statistics();
   const StateRegistry::Counts counts = states_.registry().counts();

@@ -141,7 +141,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   const uint64_t change = attributes->resok4.obj_attributes.change;
   result.keep_cache =
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+      co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   delegating_.begin_promise(node, delegation, order);
   if (opened && !room.bytes.empty())
     take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
@@ -161,12 +161,12 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
 Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
   if (!reads_with_open_) return {};
   const size_t size = ahead_.worth_reading_with_open(node, flags);
-  return size == 0 || size > limits_of(node).rsize ? Slice{} : buffers_.slice(size);
+  return size == 0 || size > protocol_.limits_of(node).rsize ? Slice{} : buffers_.slice(size);
 }
 
 void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
                                          uint64_t epoch, uint32_t touched) {
-  const Result<ReadPiece> piece = take_read(reply, room, true);
+  const Result<ReadPiece> piece = Nfs4Protocol::take_read(reply, room, true);
   if (piece) return ahead_.keep_read_with_open(handle, *piece, change, epoch, touched);
   // Other errors are returned to the caller that reads.
   if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
@@ -175,12 +175,12 @@ void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4F
 
 Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
-  if (name.size() > export_limits(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
+  if (name.size() > server_limits_.of(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
   const uint32_t access = CachedOpen::access_of(flags);
   const bool exclusive = (flags & O_EXCL) != 0;
   const bool mode_with_create =
-      !exclusive || export_limits(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
+      !exclusive || server_limits_.of(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
   args.owner = states_.registry().open_owner(ctx.credential->uid());
@@ -198,7 +198,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     args.owner.clientid = session_.client_id();
     args.share_access = access | delegating_.delegation_wish();
     b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
-    ask_of_made(b, directory_fh);
+    replies_.ask_of_made(b, directory_fh);
   };
   const Request request{.op = nfs4::OP_OPEN,
                         .credential = ctx.credential,
@@ -242,13 +242,14 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   result.open.keep_cache =
-      co_await apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
+      co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
   delegating_.begin_promise(node, delegation, order);
-  auto after = take_directory_of_made(*reply);
-  NameBelief belief = co_await directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  auto after = ReplyAttributes::take_directory_of_made(*reply);
+  NameBelief belief =
+      co_await replies_.directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
   belief.asked = order;
   to_be.made(*node.get(), belief);
-  take_access_of_made(ctx, node, *reply, change);
+  replies_.take_access_of_made(ctx, node, *reply, change);
 
   // The file existed and the kernel did not know it, so nobody has checked the caller's permission.
   const auto& cinfo = opened->resok4.cinfo;
@@ -321,13 +322,6 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
   states_.registry().drop_if_unused(nfs4_node(node));
 }
 
-Cause Nfs4Filesystem::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
-  if (asked) return Cause::kOwn;
-  const CachedNode& n = cached_node(node);
-  MutexLock lock(n.mutex);
-  return attributes_.promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
-}
-
 void Nfs4Filesystem::delegation_ended(NodeRef node) {
   // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
   // depends are no longer guaranteed." The next open asks the server anyway. But users that have the file
@@ -374,7 +368,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
     }
     if (asked) break;
     // One ACCESS now; the next opens need none.
-    const Result<uint32_t> answer = co_await ask_access(ctx, node, kEveryAccess);
+    const Result<uint32_t> answer = co_await protocol_.ask_access(ctx, node, kEveryAccess);
     if (!answer) break;
   }
   co_return std::nullopt;

@@ -63,7 +63,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
       args.stateid = *stateid;
     }
     b.putfh(fh);
-    ask_change_before(b, node, asked);
+    replies_.ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
   const Request request{.op = nfs4::OP_SETATTR,
@@ -92,7 +92,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   }
   if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
     co_return fail(attributes_.gone(node, std::move(put.error())));
-  const auto before = take_change_before(*reply, asked);
+  const auto before = ReplyAttributes::take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
   auto res = reply->take<nfs4::GETATTR4res>();
@@ -101,8 +101,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     co_return fail(std::move(res.error()));
   }
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await apply(node, std::move(res->resok4.obj_attributes), order, cause_of_own(node, order, asked),
-                 *before);
+  co_await replies_.apply(node, std::move(res->resok4.obj_attributes), order,
+                          replies_.cause_of_own(node, order, asked), *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     access_.note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
   co_return co_await attributes_.sure_attributes(ctx, node);
@@ -118,7 +118,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   if (!taken) co_return std::nullopt;
   const WriteExtent& extent = (*taken)->second;
   const nfs4::nfs_fh4 fh = n.fh();
-  const uint64_t sent_in = epoch();
+  const uint64_t sent_in = session_.epoch();
   const uint64_t order = nodes_.next_start();
   nfs4::WRITE4args write;
   write.offset = extent.offset;
@@ -130,7 +130,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     if (!stateid) return b.refuse(std::move(stateid.error()));
     write.stateid = *stateid;
     b.putfh(fh);
-    ask_change_before(b, node, asked);
+    replies_.ask_change_before(b, node, asked);
     b.add(write).add(args).getattr(kFileAttributes).keep(extent.data);
   };
   const Request request{
@@ -138,14 +138,15 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   Result<CompoundReply> reply = co_await states_.run(request, node, file, open_state(extent.account));
   const bool too_big = reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG;
   std::optional<uint64_t> change_before;
-  const auto wrote = take_own<nfs4::WRITE4res>(reply, asked, change_before);
+  const auto wrote = ReplyAttributes::take_own<nfs4::WRITE4res>(reply, asked, change_before);
   const bool whole = wrote && wrote->resok4.count == extent.data.size();
 
   Result<Written> written = fail(Error{});
   if (whole) {
     written = Written{wrote->resok4.committed, wrote->resok4.writeverf};
   } else if (wrote || too_big) {
-    written = co_await write_on_server(node, file, extent.account, extent.offset, extent.data, write.stable);
+    written = co_await protocol_.write_on_server(node, file, extent.account, extent.offset, extent.data,
+                                                 write.stable);
   } else {
     written = fail(wrote.error());
   }
@@ -156,8 +157,8 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await apply(node, std::move(after->resok4.obj_attributes), order, cause_of_own(node, order, asked),
-                     change_before);
+      co_await replies_.apply(node, std::move(after->resok4.obj_attributes), order,
+                              replies_.cause_of_own(node, order, asked), change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
       // The cached attributes are from before the WRITE.
@@ -165,7 +166,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
         MutexLock lock(n.mutex);
         n.attributes.expire(nodes_.next_start());
       }
-      (void)co_await fetch_attributes(ctx, node, Cause::kAsked);
+      (void)co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked);
     }
   }
   write_back_.extent_answered(node, file, *taken, sent_in, std::move(written));

@@ -31,6 +31,10 @@ inline Nfs4Node& nfs4_node(const NodeRef& n) {
   return static_cast<Nfs4Node&>(*n.get());
 }
 
+inline nfs4::nfs_fh4 fh_of(const NodeRef& n) {
+  return nfs4_node(n).fh();
+}
+
 class NodeTable : public CachedNodeTable {
  public:
   NodeTable();

@@ -4,13 +4,14 @@
 #include <cerrno>
 
 #include "client/core/names/listing.h"
-#include "client/nfs4/ops/nfs4_filesystem.h"
+#include "client/nfs4/ops/nfs4_protocol.h"
+#include "client/nfs4/state/node.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client::nfs4 {
 
-nfs4::READDIR4args Nfs4Filesystem::readdir_args(const Listing& listing, uint64_t cookie, bool plus) const {
+nfs4::READDIR4args Nfs4Protocol::readdir_args(const Listing& listing, uint64_t cookie, bool plus) const {
   nfs4::READDIR4args args;
   args.cookie = cookie;
   // Section 18.23.3: the verifier goes with cookies other than zero.
@@ -21,7 +22,7 @@ nfs4::READDIR4args Nfs4Filesystem::readdir_args(const Listing& listing, uint64_t
   return args;
 }
 
-Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
+Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
                                             bool plus) {
   const nfs4::nfs_fh4 fh = fh_of(listing.node);
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
@@ -45,7 +46,7 @@ Task<Result<>> Nfs4Filesystem::read_entries(RequestContext ctx, Listing& listing
   }
 }
 
-Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, Listing& listing,
+Task<Result<uint32_t>> Nfs4Protocol::ask_access_and_list(RequestContext ctx, Listing& listing,
                                                            uint32_t wanted, bool plus) {
   const nfs4::nfs_fh4 fh = fh_of(listing.node);
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
@@ -76,17 +77,17 @@ Task<Result<uint32_t>> Nfs4Filesystem::ask_access_and_list(RequestContext ctx, L
   co_return allowed& wanted;
 }
 
-Task<Result<uint64_t>> Nfs4Filesystem::take_listed(CompoundReply& reply, Listing& listing,
+Task<Result<uint64_t>> Nfs4Protocol::take_listed(CompoundReply& reply, Listing& listing,
                                                    NameBelief& belief) {
   auto attributes = reply.take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   const uint64_t change = attributes->resok4.obj_attributes.change;
-  co_await apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order, Cause::kAsked);
+  co_await replies_.apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order, Cause::kAsked);
   belief.epoch = NameService::names_epoch(listing.node, change);
   co_return change;
 }
 
-Task<Result<>> Nfs4Filesystem::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie,
+Task<Result<>> Nfs4Protocol::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie,
                                             bool plus, NameBelief belief) {
   auto res = reply.take<nfs4::READDIR4res>();
   if (!res) co_return fail(std::move(res.error()));
@@ -101,7 +102,7 @@ Task<Result<>> Nfs4Filesystem::take_entries(CompoundReply& reply, Listing& listi
   co_return listing.answer(cookie, plus, std::move(entries), list.eof, belief);
 }
 
-Task<ListedEntry> Nfs4Filesystem::listed_entry(NodeRef directory, nfs4::entry4 from, bool plus) {
+Task<ListedEntry> Nfs4Protocol::listed_entry(NodeRef directory, nfs4::entry4 from, bool plus) {
   const nfs4::fattr4& a = from.attrs;
   ListedEntry entry;
   entry.name = std::move(from.name);
@@ -117,7 +118,7 @@ Task<ListedEntry> Nfs4Filesystem::listed_entry(NodeRef directory, nfs4::entry4 f
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
   if (entry.complete) {
     entry.fh = a.filehandle;
-    entry.attributes = co_await as_cached(from.attrs, entry.export_index);
+    entry.attributes = co_await replies_.as_cached(from.attrs, entry.export_index);
   }
   co_return entry;
 }

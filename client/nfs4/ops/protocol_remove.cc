@@ -3,7 +3,8 @@
 #include <cerrno>
 
 #include "client/core/names/name_errors.h"
-#include "client/nfs4/ops/nfs4_filesystem.h"
+#include "client/nfs4/ops/nfs4_protocol.h"
+#include "client/nfs4/state/node.h"
 #include "transport/runtime/log.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/handle_ops.h"
@@ -16,7 +17,7 @@ constexpr uint32_t kRenameOperations = 7;
 
 }  // namespace
 
-Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request request,
+Task<Result<CompoundReply>> Nfs4Protocol::run_without(NodeRef victim, Request request,
                                                         uint32_t operations) {
   DelegationStates::Purpose purpose{request, operations};
   if (victim) {
@@ -31,7 +32,7 @@ Task<Result<CompoundReply>> Nfs4Filesystem::run_without(NodeRef victim, Request 
   co_return reply;
 }
 
-Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
+Task<Result<>> Nfs4Protocol::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
                                                 bool is_directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
   // The file of that name: its link count changes. Data of an unlinked file need not be written back.
@@ -68,12 +69,12 @@ Task<Result<>> Nfs4Filesystem::remove_on_server(RequestContext ctx, NodeRef dire
   }
   auto after = reply->take<nfs4::GETATTR4res>();
   const NameBelief belief =
-      co_await directory_changed(directory, removed->resok4.cinfo, std::move(after), order);
+      co_await replies_.directory_changed(directory, removed->resok4.cinfo, std::move(after), order);
   nodes_.names().put(*directory.get(), name, nullptr, belief);
   co_return Result<>{};
 }
 
-Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+Task<Result<>> Nfs4Protocol::rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
                                                 NodeRef to_directory, std::string to) {
   const nfs4::nfs_fh4 from_fh = fh_of(from_directory);
   const nfs4::nfs_fh4 to_fh = fh_of(to_directory);
@@ -127,12 +128,12 @@ Task<Result<>> Nfs4Filesystem::rename_on_server(RequestContext ctx, NodeRef from
   }
   auto target_after = reply->take<nfs4::GETATTR4res>();
   const NameBelief to_belief =
-      co_await directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
+      co_await replies_.directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
   NameBelief from_belief = to_belief;
   if (!one_directory) {
     Result<nfs4::GETATTR4res> source_after = fail(Error{});
     if (reply->expect<nfs4::RESTOREFH4res>()) source_after = reply->take<nfs4::GETATTR4res>();
-    from_belief = co_await directory_changed(from_directory, renamed->resok4.source_cinfo,
+    from_belief = co_await replies_.directory_changed(from_directory, renamed->resok4.source_cinfo,
                                              std::move(source_after), order);
   }
   names_.names_moved(known, from_directory, from, from_belief, to_directory, to, to_belief);

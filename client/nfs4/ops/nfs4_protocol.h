@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nfs4Protocol: Protocol in NFSv4.1: what the services of client/core ask the server. Each question is one
+// COMPOUND where the protocol allows it. The methods are in protocol_*.cc, by subject.
+//
+// Owned by the Nfs4Filesystem. Any loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/core/mount_parts.h"
+#include "client/core/names/listed_entry.h"
+#include "client/core/protocol.h"
+#include "client/core/services.h"
+#include "client/nfs4/ops/delegation_service.h"
+#include "client/nfs4/ops/reply_attributes.h"
+#include "client/nfs4/ops/server_limits.h"
+#include "client/nfs4/protocol_types.h"
+#include "client/nfs4/session/session.h"
+#include "client/nfs4/state/state_manager.h"
+
+namespace nfsrdma::client::nfs4 {
+
+class Nfs4Protocol final : public Protocol {
+ public:
+  Nfs4Protocol(const MountParts& parts, const Services& services, NodeTable& nodes, Exports& exports,
+               Session& session, StateManager& states, DelegationService& delegating, ServerLimits& limits,
+               ReplyAttributes& replies)
+      : options_(parts.options),
+        buffers_(parts.buffers),
+        attributes_(services.attributes),
+        access_(services.access),
+        names_(services.names),
+        write_back_(services.write_back),
+        nodes_(nodes),
+        exports_(exports),
+        session_(session),
+        states_(states),
+        delegating_(delegating),
+        limits_(limits),
+        replies_(replies) {}
+
+  FileLimits limits_of(const NodeRef& node) const override { return limits_.file_limits(node); }
+  bool promises_hold() const override { return session_.lease().holds(); }
+  uint64_t epoch() const override { return session_.epoch(); }
+  std::vector<NodeRef> files_in_use() const override { return states_.registry().files(); }
+  uint64_t registrable_bytes() const override { return session_.connections().registrable_bytes(); }
+
+  // --- protocol_attributes.cc ---
+  Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
+  Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
+  Task<> ask_who_searches(RequestContext ctx, NodeRef directory) override;
+
+  // --- protocol_names.cc, protocol_remove.cc ---
+  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
+                                     std::string name) override;
+  Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
+                                  bool is_directory) override;
+  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+                                  NodeRef to_directory, std::string to) override;
+
+  // --- protocol_io.cc ---
+  Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
+  Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                     Slice destination, ReadFor purpose) override;
+  // Decodes READ's result, and after it the change attribute if the data is to be cached.
+  static Result<ReadPiece> take_read(CompoundReply& reply, const Slice& destination, bool keeping);
+  bool has_change_attributes() const override { return true; }
+  bool may_read_ahead(unsigned under_way) const override;
+  unsigned most_ahead_on(unsigned loop) const override;
+  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
+                                        Slice data, nfs4::stable_how4 stable) override;
+  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end) override;
+
+  // --- protocol_directory.cc ---
+  Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
+                                             bool plus) override;
+  Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
+
+ private:
+  // Takes the reply to GETATTR of kDirectoryAcl.
+  void take_acl(CompoundReply& reply, const NodeRef& directory);
+
+  // Runs a request that removes `victim`'s name; `operations` is the number of its operations. If nobody here
+  // has the file open, it must not stay open on the server (for a delegation, or because its CLOSE waits for
+  // others): after the removal the server may reject its handle. So DELEGRETURN and CLOSE come first, in the
+  // same COMPOUND if possible.
+  Task<Result<CompoundReply>> run_without(NodeRef victim, Request request, uint32_t operations);
+  nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
+  // Stores the attributes of the directory's GETATTR that precedes READDIR, and returns its change attribute.
+  // Sets the epoch of `belief`.
+  Task<Result<uint64_t>> take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief);
+  // Takes READDIR's entries; the READDIR started at `cookie`.
+  Task<Result<>> take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
+                              NameBelief belief);
+  Task<ListedEntry> listed_entry(NodeRef directory, nfs4::entry4 from, bool plus);
+
+  const ClientOptions& options_;
+  BufferPool& buffers_;
+  AttributeService& attributes_;
+  AccessService& access_;
+  NameService& names_;
+  WriteBack& write_back_;
+  NodeTable& nodes_;
+  Exports& exports_;
+  Session& session_;
+  StateManager& states_;
+  DelegationService& delegating_;
+  ServerLimits& limits_;
+  ReplyAttributes& replies_;
+};
+
+}  // namespace nfsrdma::client::nfs4
