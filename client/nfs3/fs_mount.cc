@@ -46,11 +46,12 @@ bool same_address(net::Endpoint a, net::Endpoint b) {
 }  // namespace
 
 Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
-    : CachingFilesystem(loops, buffers, std::move(options), nodes_, *this) {
+    : CachingFilesystem(loops, buffers, std::move(options), nodes_, protocol_),
+      protocol_(services(), nodes_, server_, files_) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     nfs3::RpcClient::Hooks hooks;
     hooks.find_server = [this](Loop& loop) { return find_server(loop); };
-    hooks.on_reconnected = [this] { epoch_.fetch_add(1, std::memory_order_acq_rel); };
+    hooks.on_reconnected = [this] { protocol_.begin_epoch(); };
     clients_.push_back(std::make_unique<nfs3::RpcClient>(loops[i], options_, std::move(hooks)));
   }
 }
@@ -136,19 +137,21 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
   if (root->status != 0) co_return fail(nfs3::nfs3_error(root->status, "GETATTR"));
   if (!S_ISDIR(root->object.attributes.mode))
     co_return fail(system_error(ENOTDIR, "MNT", options_.export_path));
-  const NodeRef node = nodes_.get(handle, export_of(root->object));
-  co_await note(node, root->object, order, Cause::kAsked);
+  const NodeRef node = nodes_.get(handle, protocol_.export_of(root->object));
+  co_await protocol_.note(node, root->object, order, Cause::kAsked);
   auto asking_limits = server_.fsinfo(machine_, handle);
   auto limits = co_await std::move(asking_limits);
   if (!limits) co_return fail(std::move(limits.error()));
   if (limits->status != 0) co_return fail(nfs3::nfs3_error(limits->status, "FSINFO"));
-  limits_.rsize = io_size(options_.rsize, limits->rtmax, kLibraryIo);
-  limits_.wsize = io_size(options_.wsize, limits->wtmax, kLibraryIo);
-  limits_.file_max = file_size_limit(limits->maxfilesize);
+  FileLimits found;
+  found.rsize = io_size(options_.rsize, limits->rtmax, kLibraryIo);
+  found.wsize = io_size(options_.wsize, limits->wtmax, kLibraryIo);
+  found.file_max = file_size_limit(limits->maxfilesize);
   auto asking_names = server_.pathconf(machine_, handle);
   auto names = co_await std::move(asking_names);
   if (!names) co_return fail(std::move(names.error()));
-  if (names->status == 0 && names->name_max != 0) limits_.name_max = std::min(names->name_max, 255U);
+  if (names->status == 0 && names->name_max != 0) found.name_max = std::min(names->name_max, 255U);
+  protocol_.set_limits(found);
   co_return attributes_.cached_entry(node, Duration::zero());
 }
 
@@ -165,7 +168,7 @@ Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
 }
 
 Task<> Nfs3Filesystem::write_back_everything() {
-  for (const NodeRef& node : files_in_use()) {
+  for (const NodeRef& node : files_.all()) {
     std::shared_ptr<Nfs3FileState> file;
     {
       MutexLock lock(nfs3_node(node).mutex);
@@ -221,8 +224,8 @@ Statistics Nfs3Filesystem::statistics() const {
   s.age_seconds = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(age()).count());
   s.operations = server_.counters();
   for (const auto& client : clients_) s.transports.push_back(client->status());
-  s.session.rsize = limits_.rsize;
-  s.session.wsize = limits_.wsize;
+  s.session.rsize = protocol_.limits().rsize;
+  s.session.wsize = protocol_.limits().wsize;
   s.cache = cache_statistics();
   for (const NodeRef& node : files_.all()) {
     MutexLock lock(nfs3_node(node).mutex);

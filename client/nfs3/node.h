@@ -37,6 +37,10 @@ inline Nfs3Node& nfs3_node(const NodeRef& n) {
   return static_cast<Nfs3Node&>(*n.get());
 }
 
+inline std::string fh_of(const NodeRef& n) {
+  return nfs3_node(n).fh();
+}
+
 class Nfs3NodeTable : public CachedNodeTable {
  public:
   Nfs3NodeTable()
