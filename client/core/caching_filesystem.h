@@ -2,9 +2,9 @@
 // CachingFilesystem: what every version of NFS has in common above the protocol. It composes the services of
 // this folder: attributes, names, access, sweeps, reading, writing, removals and directories.
 //
-// What the server is asked, it asks through Protocol. A version of NFS (client/nfs4, client/nfs3) provides
-// that, its Nodes and open files, and derives from this class for the operations that differ. A method runs
-// on its caller's loop. What loops share is in CachedNode (its mutex), CachedFile and the name cache.
+// It asks the server through Protocol. A version of NFS (client/nfs4, client/nfs3) provides that, its Nodes
+// and open files, and derives from this class for the operations that differ. A method runs on its caller's
+// loop. What loops share is in CachedNode (its mutex), CachedFile and the name cache.
 //
 // Change attributes are NFSv4's. A protocol without them makes them up so that they move when the file does.
 #pragma once
@@ -64,11 +64,11 @@ class CachingFilesystem : public Filesystem {
   void doubt_ages();
 
  protected:
-  // `protocol` and `table` may be members of the derived class: the constructor does not use them.
+  // `protocol` and `table` may be members of the derived class: neither constructor nor destructor uses them.
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table,
                     Protocol& protocol);
 
-  Services services() { return {attributes_, access_, names_, kept_, write_back_}; }
+  Services services() { return {attributes_, access_, names_, write_back_}; }
   // Until the mount ends: sends what was held long enough, commits what is old, and gives memory back. Twice
   // a second, on loop 0.
   Task<> run_periodically();

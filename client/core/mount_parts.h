@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountParts: what all services of a mount share. CachingFilesystem owns what it refers to.
+// MountParts: what all services of a mount share. What it refers to outlives their use; no service's
+// constructor or destructor uses `protocol` or `table`.
 #pragma once
 
 #include <atomic>

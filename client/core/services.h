@@ -5,7 +5,6 @@
 
 #include "client/core/access_service.h"
 #include "client/core/attribute_service.h"
-#include "client/core/kept_data.h"
 #include "client/core/name_service.h"
 #include "client/core/write_back.h"
 
@@ -15,7 +14,6 @@ struct Services {
   AttributeService& attributes;
   AccessService& access;
   NameService& names;
-  KeptData& kept;
   WriteBack& write_back;
 };
 

@@ -9,8 +9,8 @@
 
 namespace nfsrdma::client::nfs3 {
 
-Task<Result<ReadPiece>> Nfs3Protocol::read_piece(OpenFileRef open, const IoAccount& account,
-                                                   uint64_t offset, Slice destination, ReadFor) {
+Task<Result<ReadPiece>> Nfs3Protocol::read_piece(OpenFileRef open, const IoAccount& account, uint64_t offset,
+                                                 Slice destination, ReadFor) {
   const CachedOpen& handle = cached_open(open);
   auto asking = server_.read(account.credential, fh_of(handle.node), offset, destination);
   auto answer = co_await std::move(asking);
@@ -25,7 +25,7 @@ Task<Result<ReadPiece>> Nfs3Protocol::read_piece(OpenFileRef open, const IoAccou
 }
 
 Task<Result<Written>> Nfs3Protocol::write_on_server(NodeRef node, CachedFileRef, IoAccount account,
-                                                      uint64_t offset, Slice data, nfs4::stable_how4 stable) {
+                                                    uint64_t offset, Slice data, nfs4::stable_how4 stable) {
   Written result{nfs4::FILE_SYNC4, {}};
   int verifiers = 0;
   for (size_t done = 0; done < data.size();) {
@@ -55,7 +55,7 @@ Task<Result<Written>> Nfs3Protocol::write_on_server(NodeRef node, CachedFileRef,
 }
 
 Task<Result<nfs4::verifier4>> Nfs3Protocol::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
-                                                               uint64_t offset, uint64_t end) {
+                                                             uint64_t offset, uint64_t end) {
   const uint64_t order = nodes_.next_start();
   auto asking = server_.commit(std::move(credential), fh_of(node), offset, commit_count(offset, end));
   auto answer = co_await std::move(asking);
@@ -74,8 +74,7 @@ static uint64_t exchanged(uint64_t cookie) {
   return cookie == kStandIn + 1 || cookie == kStandIn + 2 ? cookie - kStandIn : cookie;
 }
 
-Task<Result<>> Nfs3Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
-                                            bool plus) {
+Task<Result<>> Nfs3Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
   const NodeRef directory = listing.node;
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   const uint64_t before = names_change(directory);

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flush of close(2), locks, and what follows the loss of state. Written data is managed in
 // client/core/write_back.cc.
-#include <algorithm>
-#include <cerrno>
 
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "client/nfs4/state/locks.h"
 #include "transport/runtime/mutex.h"
-#include "xdr/nfs4/file_ops.h"
-#include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client::nfs4 {
 

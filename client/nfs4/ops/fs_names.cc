@@ -6,7 +6,6 @@
 #include "client/core/names/name_errors.h"
 #include "client/core/names/valid_name.h"
 #include "client/nfs4/ops/nfs4_filesystem.h"
-#include "transport/runtime/log.h"
 #include "transport/runtime/mutex.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/file_ops.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // READDIR (RFC 8881 section 18.23). DirectoryService processes the entries.
 #include <algorithm>
-#include <cerrno>
 
 #include "client/core/names/listing.h"
 #include "client/nfs4/ops/nfs4_protocol.h"
@@ -22,8 +21,7 @@ nfs4::READDIR4args Nfs4Protocol::readdir_args(const Listing& listing, uint64_t c
   return args;
 }
 
-Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie,
-                                            bool plus) {
+Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
   const nfs4::nfs_fh4 fh = fh_of(listing.node);
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   listing.filled = false;
@@ -47,7 +45,7 @@ Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, 
 }
 
 Task<Result<uint32_t>> Nfs4Protocol::ask_access_and_list(RequestContext ctx, Listing& listing,
-                                                           uint32_t wanted, bool plus) {
+                                                         uint32_t wanted, bool plus) {
   const nfs4::nfs_fh4 fh = fh_of(listing.node);
   NameBelief belief{Clock::now(), 0, nodes_.next_start()};
   listing.filled = false;
@@ -77,18 +75,18 @@ Task<Result<uint32_t>> Nfs4Protocol::ask_access_and_list(RequestContext ctx, Lis
   co_return allowed& wanted;
 }
 
-Task<Result<uint64_t>> Nfs4Protocol::take_listed(CompoundReply& reply, Listing& listing,
-                                                   NameBelief& belief) {
+Task<Result<uint64_t>> Nfs4Protocol::take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief) {
   auto attributes = reply.take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
   const uint64_t change = attributes->resok4.obj_attributes.change;
-  co_await replies_.apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order, Cause::kAsked);
+  co_await replies_.apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order,
+                          Cause::kAsked);
   belief.epoch = NameService::names_epoch(listing.node, change);
   co_return change;
 }
 
-Task<Result<>> Nfs4Protocol::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie,
-                                            bool plus, NameBelief belief) {
+Task<Result<>> Nfs4Protocol::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
+                                          NameBelief belief) {
   auto res = reply.take<nfs4::READDIR4res>();
   if (!res) co_return fail(std::move(res.error()));
   auto& list = res->resok4.reply;

@@ -6,7 +6,6 @@
 #include "client/nfs4/ops/nfs4_protocol.h"
 #include "client/nfs4/state/node.h"
 #include "client/nfs4/state/state_manager.h"
-#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 

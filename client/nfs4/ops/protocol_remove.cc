@@ -5,7 +5,6 @@
 #include "client/core/names/name_errors.h"
 #include "client/nfs4/ops/nfs4_protocol.h"
 #include "client/nfs4/state/node.h"
-#include "transport/runtime/log.h"
 #include "xdr/nfs4/dir_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
@@ -17,8 +16,7 @@ constexpr uint32_t kRenameOperations = 7;
 
 }  // namespace
 
-Task<Result<CompoundReply>> Nfs4Protocol::run_without(NodeRef victim, Request request,
-                                                        uint32_t operations) {
+Task<Result<CompoundReply>> Nfs4Protocol::run_without(NodeRef victim, Request request, uint32_t operations) {
   DelegationStates::Purpose purpose{request, operations};
   if (victim) {
     co_await delegating_.end_delegation_of(victim, false, &purpose);
@@ -33,7 +31,7 @@ Task<Result<CompoundReply>> Nfs4Protocol::run_without(NodeRef victim, Request re
 }
 
 Task<Result<>> Nfs4Protocol::remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
-                                                bool is_directory) {
+                                              bool is_directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
   // The file of that name: its link count changes. Data of an unlinked file need not be written back.
   NodeRef victim;
@@ -75,7 +73,7 @@ Task<Result<>> Nfs4Protocol::remove_on_server(RequestContext ctx, NodeRef direct
 }
 
 Task<Result<>> Nfs4Protocol::rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
-                                                NodeRef to_directory, std::string to) {
+                                              NodeRef to_directory, std::string to) {
   const nfs4::nfs_fh4 from_fh = fh_of(from_directory);
   const nfs4::nfs_fh4 to_fh = fh_of(to_directory);
   const bool one_directory = from_directory == to_directory;
@@ -127,14 +125,14 @@ Task<Result<>> Nfs4Protocol::rename_on_server(RequestContext ctx, NodeRef from_d
     co_return fail(because_of_names(std::move(renamed.error()), from, to));
   }
   auto target_after = reply->take<nfs4::GETATTR4res>();
-  const NameBelief to_belief =
-      co_await replies_.directory_changed(to_directory, renamed->resok4.target_cinfo, std::move(target_after), order);
+  const NameBelief to_belief = co_await replies_.directory_changed(to_directory, renamed->resok4.target_cinfo,
+                                                                   std::move(target_after), order);
   NameBelief from_belief = to_belief;
   if (!one_directory) {
     Result<nfs4::GETATTR4res> source_after = fail(Error{});
     if (reply->expect<nfs4::RESTOREFH4res>()) source_after = reply->take<nfs4::GETATTR4res>();
     from_belief = co_await replies_.directory_changed(from_directory, renamed->resok4.source_cinfo,
-                                             std::move(source_after), order);
+                                                      std::move(source_after), order);
   }
   names_.names_moved(known, from_directory, from, from_belief, to_directory, to, to_belief);
   co_return Result<>{};

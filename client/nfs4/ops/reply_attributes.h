@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "client/core/attributes/exports.h"
 #include "client/core/services.h"

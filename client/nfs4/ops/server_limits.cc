@@ -2,6 +2,7 @@
 #include "client/nfs4/ops/server_limits.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "client/core/io_limits.h"
 #include "client/nfs4/attributes.h"

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/nfs4/state/state_manager.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <string_view>
 #include <unordered_set>
 
-#include "client/nfs4/state/locks.h"
-#include "transport/runtime/log.h"
 #include "transport/runtime/mutex.h"
-#include "xdr/nfs4/lock_ops.h"
 
 namespace nfsrdma::client::nfs4 {
 namespace {

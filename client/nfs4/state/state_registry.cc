@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/runtime/log.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/state_ops.h"
 
 namespace nfsrdma::client::nfs4 {

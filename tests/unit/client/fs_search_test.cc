@@ -42,7 +42,7 @@ class SearchRights : public testing::TestWithParam<unsigned> {
     if (entry) known.push_back(entry->node);
     return entry;
   }
-  bool lent(const std::string& name = "a") {
+  bool kernel_may_keep(const std::string& name = "a") {
     const auto entry = lookup_as(kAlice, name);
     EXPECT_TRUE(entry);
     return entry && entry->entry_ttl > Duration::zero();
@@ -60,7 +60,7 @@ class SearchRights : public testing::TestWithParam<unsigned> {
   }
   void expect_lent() {
     walk();
-    EXPECT_TRUE(eventually([&] { return lent(); }));
+    EXPECT_TRUE(eventually([&] { return kernel_may_keep(); }));
   }
 
   std::unique_ptr<filer::Server> server;
@@ -75,7 +75,7 @@ class SearchRights : public testing::TestWithParam<unsigned> {
 TEST_P(SearchRights, WhomOnlyTheAclShutsOut_FindsNothing) {
   shut_out_bob();
   ASSERT_TRUE(lookup_as(kAlice, "a"));
-  EXPECT_FALSE(lent()) << "the kernel would let Bob follow it";
+  EXPECT_FALSE(kernel_may_keep()) << "the kernel would let Bob follow it";
   EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES) << "what Alice has learnt is not his";
   EXPECT_TRUE(lookup_as(kAlice, "a"));
 }
@@ -85,7 +85,7 @@ TEST_P(SearchRights, AServerThatShowsNoAcls_MayObeyThem) {
   shut_out_bob();
   walk();
   EXPECT_TRUE(eventually([&] { return asked() > 0; }));
-  EXPECT_FALSE(lent());
+  EXPECT_FALSE(kernel_may_keep());
   EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
 }
 
@@ -103,7 +103,7 @@ TEST_P(SearchRights, WhereModesSayEverything_TheKernelKeepsWhatEverybodyMayFollo
                                                                }});
   directory = mount->node("d");
   server->clear_journal();
-  EXPECT_TRUE(lent());
+  EXPECT_TRUE(kernel_may_keep());
   EXPECT_EQ(asked(), 0u);
   directory = mount->node("closed");
   const auto entry = lookup_as(0, "a");
@@ -113,7 +113,7 @@ TEST_P(SearchRights, WhereModesSayEverything_TheKernelKeepsWhatEverybodyMayFollo
 }
 
 TEST_P(SearchRights, NamesThatEverybodyMayFollow_AreLent) {
-  EXPECT_FALSE(lent()) << "nobody has asked yet";
+  EXPECT_FALSE(kernel_may_keep()) << "nobody has asked yet";
   server->clear_journal();
   expect_lent();
   EXPECT_EQ(asked(), 1u);
@@ -126,7 +126,7 @@ TEST_P(SearchRights, AnAclThatShutsSomebodyOut_IsAskedForOnce) {
   server->clear_journal();
   for (int turn = 0; turn < 5; ++turn) walk();
   EXPECT_TRUE(eventually([&] { return asked() > 0; }));
-  EXPECT_FALSE(lent());
+  EXPECT_FALSE(kernel_may_keep());
   for (int turn = 0; turn < 5; ++turn) walk();
   EXPECT_EQ(asked(), 1u);
 }
@@ -135,18 +135,18 @@ TEST_P(SearchRights, AnAclThatShutsSomebodyOut_IsAskedForOnce) {
 TEST_P(SearchRights, AListing_BringsTheAclAlong) {
   EXPECT_EQ(mount->list("d").size(), 1u);
   server->clear_journal();
-  EXPECT_TRUE(lent());
+  EXPECT_TRUE(kernel_may_keep());
   EXPECT_EQ(asked(), 0u);
   shut_out_bob();
   EXPECT_EQ(mount->list("d").size(), 1u);
-  EXPECT_FALSE(lent()) << "another change attribute";
+  EXPECT_FALSE(kernel_may_keep()) << "another change attribute";
 }
 
 // A listing succeeds also if the server refuses the ACL.
 TEST_P(SearchRights, AListingWithoutItsAcl_IsAListing) {
   server->configure([](filer::nfs::Switches& s) { s.refuses_acls = true; });
   EXPECT_EQ(mount->list("d").size(), 1u);
-  EXPECT_FALSE(lent());
+  EXPECT_FALSE(kernel_may_keep());
 }
 
 // Our own new names do not change who may search.
@@ -154,9 +154,9 @@ TEST_P(SearchRights, OwnChanges_LeaveNamesLent) {
   expect_lent();
   server->clear_journal();
   ASSERT_EQ(mount->write_file("d/b", ""), 0);
-  EXPECT_TRUE(lent("b"));
+  EXPECT_TRUE(kernel_may_keep("b"));
   ASSERT_EQ(mount->unlink("d/b"), 0);
-  EXPECT_TRUE(lent());
+  EXPECT_TRUE(kernel_may_keep());
   EXPECT_EQ(asked(), 0u);
 }
 
@@ -164,11 +164,11 @@ TEST_P(SearchRights, AnAclThatIsSetLater_TakesNamesBack) {
   expect_lent();
   shut_out_bob();
   mount->fs().doubt_ages();  // an hour later
-  EXPECT_FALSE(lent()) << "another change attribute: it may be the ACL's";
+  EXPECT_FALSE(kernel_may_keep()) << "another change attribute: it may be the ACL's";
   server->clear_journal();
   walk();
   EXPECT_TRUE(eventually([&] { return asked() > 0; }));
-  EXPECT_FALSE(lent());
+  EXPECT_FALSE(kernel_may_keep());
   EXPECT_TRUE(eventually([&] { return mount->front_end.names(directory).contains("a"); }));
   EXPECT_EQ(errno_of(lookup_as(kBob, "a")), EACCES);
   server->set_acl("/export/d", {});
@@ -181,7 +181,7 @@ TEST_P(SearchRights, NamesThatWereNeverLent_AreNotTakenBack) {
   for (const char* name : {"b", "c", "d"}) {
     server->make_file("/export/d/" + std::string(name), "content");
     EXPECT_GT(mount->list("d").size(), 1u);
-    EXPECT_FALSE(lent());
+    EXPECT_FALSE(kernel_may_keep());
     walk();
   }
   EXPECT_EQ(mount->front_end.names(directory), std::set<std::string>());
@@ -194,7 +194,7 @@ TEST_P(SearchRights, AQuestionThatFails_IsAskedAgain) {
   server->faults().add(on::request_with(OP_GETATTR).if_(alone).times(1),
                        filer::fault::Answer{OP_GETATTR, NFS4ERR_ACCESS});
   walk();
-  EXPECT_FALSE(lent());
+  EXPECT_FALSE(kernel_may_keep());
   expect_lent();
 }
 
