@@ -33,7 +33,7 @@ class Server:
 
 class Coherence(ServerForEach, test_delegations.Coherence):
     OPTIONS = OPTIONS
-    LIMIT = 600
+    LIMIT = 1800
     server = Server()
 
     def mount(self, options="", export=None, port=None, **more):
