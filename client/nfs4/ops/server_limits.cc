@@ -20,19 +20,18 @@ constexpr uint32_t kMessageOverhead = 1024;
 }  // namespace
 
 Task<Result<>> ServerLimits::read_root(NodeRef root) {
-  NFSRDMA_CO_TRY(co_await read(root));
-  root_ = *by_export_.get(0);
+  const Result<ExportLimits> limits = co_await read(root);
+  if (!limits) co_return fail(limits.error());
+  root_ = *limits;
   co_return Result<>{};
 }
 
-Task<Result<>> ServerLimits::read(NodeRef node) {
+Task<Result<ExportLimits>> ServerLimits::read(NodeRef node) {
   const nfs4::nfs_fh4 fh = fh_of(node);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kLimitAttributes); };
   const Request request{.op = nfs4::OP_GETATTR, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-  auto res = reply->take<nfs4::GETATTR4res>();
+  auto res = take_behind_putfh<nfs4::GETATTR4res>(reply);
   if (!res) co_return fail(std::move(res.error()));
   const nfs4::fattr4& a = res->resok4.obj_attributes;
   // The lease belongs to the server, not to the file system. The request for the mount's root runs on loop 0.
@@ -46,19 +45,18 @@ Task<Result<>> ServerLimits::read(NodeRef node) {
                          session_.fore_channel().response_bytes() - kMessageOverhead);
   limits.wsize = io_size(options_.wsize, a.has(nfs4::FATTR4_MAXWRITE) ? a.fs->maxwrite : 0,
                          session_.fore_channel().request_bytes() - kMessageOverhead);
-  by_export_.set(nfs4_node(node).export_index(), limits);
-  co_return Result<>{};
+  co_return limits;
 }
 
 Task<> ServerLimits::learn(NodeRef node) {
   const uint32_t index = nfs4_node(node).export_index();
   if (index == 0 || by_export_.get(index)) co_return;
-  const Result<> answer = co_await read(node);
-  if (answer) co_return;
-  log::info(
-      "server {}: a file system below the mount's does not tell its limits ({}); taken to be the mount's",
-      options_.host, describe(answer.error()));
-  by_export_.set(index, root_);
+  const Result<ExportLimits> limits = co_await read(node);
+  if (!limits)
+    log::info(
+        "server {}: a file system below the mount's does not tell its limits ({}); taken to be the mount's",
+        options_.host, describe(limits.error()));
+  by_export_.set(index, limits ? *limits : root_);
 }
 
 ExportLimits ServerLimits::of(const NodeRef& node) const {

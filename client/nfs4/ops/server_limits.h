@@ -30,13 +30,13 @@ class ServerLimits {
   FileLimits root() const { return {root_.rsize, root_.wsize, root_.name_max, root_.file_max}; }
 
  private:
-  Task<Result<>> read(NodeRef node);
+  Task<Result<ExportLimits>> read(NodeRef node);
 
   const ClientOptions& options_;
   const rpc::CredentialPtr& machine_;
   Session& session_;
-  ExportLimitsTable by_export_;
-  ExportLimits root_;  // fixed after read_root()
+  ExportLimitsTable by_export_;  // of file systems below the mount's
+  ExportLimits root_;            // fixed after read_root()
 };
 
 }  // namespace nfsrdma::client::nfs4

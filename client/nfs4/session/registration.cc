@@ -42,14 +42,10 @@ bool Registration::exists() const {
   return now == State::kNew || now == State::kConfirmed || now == State::kSession;
 }
 
-void Registration::begin_epoch() {
+void Registration::state_lost() {
   epoch_.fetch_add(1, std::memory_order_acq_rel);
   if (owed_ == Owed::kNothing) owed_ = Owed::kReclaim;
   lease_.state_lost();
-}
-
-void Registration::state_lost() {
-  begin_epoch();
 }
 
 void Registration::reclaimed() {
@@ -99,7 +95,7 @@ Task<Result<>> Registration::exchange_id() {
   const bool was_confirmed = state() == State::kDoubted;
   if (!same || (!confirmed && was_confirmed)) {
     id_.store(ok.eir_clientid, std::memory_order_release);
-    begin_epoch();
+    state_lost();
     state_.enter(State::kNew);
   } else {
     state_.enter(was_confirmed ? State::kConfirmed : State::kNew);

@@ -82,7 +82,7 @@ class Registration {
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
 
   Owed owed() const { return owed_; }
-  // The server restarted and kept the session, but no state.
+  // The server has lost our state: a new epoch begins. Also for a server that kept the session.
   void state_lost();
   // RECLAIM_COMPLETE was answered.
   void reclaimed();
@@ -90,7 +90,6 @@ class Registration {
  private:
   Task<Result<>> exchange_id();
   Task<Result<nfs4::CREATE_SESSION4resok>> create_session();
-  void begin_epoch();
 
   RequestSender& sender_;
   ServerIdentity& identity_;
