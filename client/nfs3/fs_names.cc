@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "client/core/names/valid_name.h"
 #include "client/nfs3/nfs3_client.h"
 
 namespace nfsrdma::client::nfs3 {
@@ -59,7 +60,7 @@ Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory,
     co_await release(ctx, made->open.file);
     co_return std::move(made->entry);
   }
-  NFSRDMA_CO_TRY(protocol_.check_new_name(name, "MKNOD"));
+  NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits().name_max, "MKNOD"));
   const uint64_t order = nodes_.next_start();
   auto asking = server_.mknod(caller_of(ctx), fh_of(directory), name, mode, rdev_major, rdev_minor);
   auto answer = co_await std::move(asking);
@@ -68,7 +69,7 @@ Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory,
 
 Task<Result<Entry>> Nfs3Filesystem::mkdir(RequestContext ctx, NodeRef directory, std::string name,
                                           uint32_t mode) {
-  NFSRDMA_CO_TRY(protocol_.check_new_name(name, "MKDIR"));
+  NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits().name_max, "MKDIR"));
   const uint64_t order = nodes_.next_start();
   auto asking = server_.mkdir(caller_of(ctx), fh_of(directory), name, mode);
   auto answer = co_await std::move(asking);
@@ -77,7 +78,7 @@ Task<Result<Entry>> Nfs3Filesystem::mkdir(RequestContext ctx, NodeRef directory,
 
 Task<Result<Entry>> Nfs3Filesystem::symlink(RequestContext ctx, NodeRef directory, std::string name,
                                             std::string target) {
-  NFSRDMA_CO_TRY(protocol_.check_new_name(name, "SYMLINK"));
+  NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits().name_max, "SYMLINK"));
   const uint64_t order = nodes_.next_start();
   const bool sure = target.size() <= kSureTarget;
   auto asking = server_.symlink(caller_of(ctx), fh_of(directory), name, std::move(target));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <random>
 
+#include "client/core/names/valid_name.h"
 #include "client/nfs3/nfs3_client.h"
 #include "transport/runtime/mutex.h"
 
@@ -59,7 +60,7 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
 
 Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
-  NFSRDMA_CO_TRY(protocol_.check_new_name(name, "CREATE"));
+  NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits().name_max, "CREATE"));
   // GUARDED, while the kernel's client uses UNCHECKED: if the file exists, its own permissions must be
   // checked.
   std::optional<uint64_t> exclusive;

@@ -79,7 +79,6 @@ class Nfs3Protocol final : public Protocol {
   // The Node of a reply's file handle; its attributes are stored, or fetched.
   Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
                                Cause cause);
-  Result<> check_new_name(const std::string& name, const char* op) const;
 
   // --- protocol_io.cc ---
   Result<> usable(const CachedOpen&, const IoAccount&) const override { return {}; }

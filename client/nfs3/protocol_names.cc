@@ -12,12 +12,6 @@
 
 namespace nfsrdma::client::nfs3 {
 
-Result<> Nfs3Protocol::check_new_name(const std::string& name, const char* op) const {
-  if (!valid_name(name)) return fail(system_error(EINVAL, op));
-  if (name.size() > limits_.name_max) return fail(system_error(ENAMETOOLONG, op));
-  return {};
-}
-
 Task<Result<NodeRef>> Nfs3Protocol::object(RequestContext ctx, const nfs3::ObjectAnswer& answer,
                                            uint64_t order, Cause cause) {
   const uint32_t index = answer.object ? export_of(*answer.object) : 0;
@@ -50,7 +44,7 @@ Task<Result<Entry>> Nfs3Protocol::lookup_on_server(RequestContext ctx, NodeRef d
 
 Task<Result<Entry>> Nfs3Protocol::link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
                                                  std::string name) {
-  NFSRDMA_CO_TRY(check_new_name(name, "LINK"));
+  NFSRDMA_CO_TRY(check_new_name(name, limits_.name_max, "LINK"));
   co_await write_back_.settle_node(node);
   NameService::NameToBe to_be(names_, directory, name);
   const uint64_t order = nodes_.next_start();

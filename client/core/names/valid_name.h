@@ -2,7 +2,12 @@
 // What can be the name of a directory entry.
 #pragma once
 
+#include <cerrno>
+#include <cstdint>
 #include <string>
+
+#include "xdr/support/error.h"
+#include "xdr/support/result.h"
 
 namespace nfsrdma::client {
 
@@ -10,6 +15,13 @@ namespace nfsrdma::client {
 inline bool valid_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
+}
+
+// For the name of a new object. EINVAL; ENAMETOOLONG beyond `name_max` bytes.
+inline Result<> check_new_name(const std::string& name, uint32_t name_max, const char* op) {
+  if (!valid_name(name)) return fail(system_error(EINVAL, op));
+  if (name.size() > name_max) return fail(system_error(ENAMETOOLONG, op));
+  return {};
 }
 
 }  // namespace nfsrdma::client

@@ -180,9 +180,7 @@ Task<Result<FilesystemStatus>> Nfs4Filesystem::statfs(RequestContext ctx, NodeRe
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kSpaceAttributes); };
   const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
-  auto res = reply->take<nfs4::GETATTR4res>();
+  auto res = take_behind_putfh<nfs4::GETATTR4res>(reply);
   if (!res) co_return fail(std::move(res.error()));
   const nfs4::fattr4& a = res->resok4.obj_attributes;
   FilesystemStatus s;

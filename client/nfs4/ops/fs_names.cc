@@ -18,9 +18,7 @@ Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef n
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::READLINK4args{}); };
   const Request request{.op = nfs4::OP_READLINK, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(node, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
   auto res = reply->take<nfs4::READLINK4res>();
   if (!res) co_return fail(std::move(res.error()));
   std::string& text = res->resok4.link;
@@ -71,9 +69,7 @@ Task<Result<Entry>> Nfs4Filesystem::symlink(RequestContext ctx, NodeRef director
 
 Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef directory, std::string name,
                                                   nfs4::createtype4 type, uint32_t mode) {
-  if (!valid_name(name)) co_return fail(system_error(EINVAL, "CREATE"));
-  if (name.size() > protocol_.limits_of(directory).name_max)
-    co_return fail(system_error(ENAMETOOLONG, "CREATE"));
+  NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits_of(directory).name_max, "CREATE"));
   const nfs4::nfs_fh4 fh = fh_of(directory);
   const uint64_t order = nodes_.next_start();
   const timespec since = AttributeService::known_attributes(directory).ctime;
@@ -87,15 +83,9 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
     replies_.ask_of_made(b, fh);
   };
   NameService::NameToBe to_be(names_, directory, name);
-  const Request request{.op = nfs4::OP_CREATE,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_CREATE, ctx, build);
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(directory, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     to_be.refused(created.error(), reply->maybe_executed_before);

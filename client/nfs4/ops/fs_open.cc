@@ -200,18 +200,12 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
     b.putfh(directory_fh).add(args).add(nfs4::GETFH4args{}).getattr(kFileAttributes);
     replies_.ask_of_made(b, directory_fh);
   };
-  const Request request{.op = nfs4::OP_OPEN,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_OPEN, ctx, build);
   const uint64_t epoch = session_.epoch();
   const Delegations::Asking asking(delegations_);
   NameService::NameToBe to_be(names_, directory, name);
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(directory, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) {
     to_be.refused(opened.error(), reply->maybe_executed_before);

@@ -66,11 +66,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     replies_.ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
   };
-  const Request request{.op = nfs4::OP_SETATTR,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_SETATTR, ctx, build);
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
@@ -90,8 +86,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     attributes_.expire(node);  // the server may have executed it
     co_return fail(std::move(reply.error()));
   }
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(node, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
   const auto before = ReplyAttributes::take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());

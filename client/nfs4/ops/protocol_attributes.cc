@@ -13,9 +13,7 @@ Task<Result<>> Nfs4Protocol::fetch_attributes(RequestContext ctx, NodeRef node, 
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes); };
   const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(node, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(attributes_.gone(node, std::move(res.error())));
   co_await replies_.apply(node, std::move(res->resok4.obj_attributes), order, cause);
@@ -31,9 +29,7 @@ Task<Result<uint32_t>> Nfs4Protocol::ask_access(RequestContext ctx, NodeRef node
   };
   const Request request{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(node, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
   auto answer = reply->take<nfs4::ACCESS4res>();
   if (!answer) co_return fail(std::move(answer.error()));
   auto res = reply->take<nfs4::GETATTR4res>();

@@ -30,9 +30,7 @@ Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, 
   const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   for (bool bare = false;; bare = true) {
     Result<CompoundReply> reply = co_await session_.run(request);
-    if (!reply) co_return fail(std::move(reply.error()));
-    if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-      co_return fail(attributes_.gone(listing.node, std::move(put.error())));
+    NFSRDMA_CO_TRY(replies_.take_handle(reply, listing.node));
     const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
     if (!change) co_return fail(change.error());
     if (cookie == 0) listing.change = *change;
@@ -59,9 +57,7 @@ Task<Result<uint32_t>> Nfs4Protocol::ask_access_and_list(RequestContext ctx, Lis
   };
   const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(listing.node, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, listing.node));
   auto answer = reply->take<nfs4::ACCESS4res>();
   if (!answer) co_return fail(std::move(answer.error()));
   const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);

@@ -32,9 +32,7 @@ Task<Result<Entry>> Nfs4Protocol::lookup_on_server(RequestContext ctx, NodeRef d
   };
   const Request request{.op = nfs4::OP_LOOKUP, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (!reply) co_return fail(std::move(reply.error()));
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(directory, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
   auto of_directory = reply->take<nfs4::GETATTR4res>();
   if (!of_directory) co_return fail(std::move(of_directory.error()));
   const uint64_t change = of_directory->resok4.obj_attributes.change;
@@ -63,8 +61,7 @@ Task<Result<Entry>> Nfs4Protocol::lookup_on_server(RequestContext ctx, NodeRef d
 
 Task<Result<Entry>> Nfs4Protocol::link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
                                                  std::string name) {
-  if (!valid_name(name)) co_return fail(system_error(EINVAL, "LINK"));
-  if (name.size() > limits_of(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "LINK"));
+  NFSRDMA_CO_TRY(check_new_name(name, limits_of(directory).name_max, "LINK"));
   co_await write_back_.settle_node(node);
   const nfs4::nfs_fh4 fh = fh_of(node);
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
@@ -78,23 +75,17 @@ Task<Result<Entry>> Nfs4Protocol::link_on_server(RequestContext ctx, NodeRef nod
       b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
   NameService::NameToBe to_be(names_, directory, name);
-  const Request request{.op = nfs4::OP_LINK,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_LINK, ctx, build);
   Result<CompoundReply> reply = co_await session_.run(request);
   if (!reply) {
     attributes_.expire(node);  // the server may have executed it
     co_return fail(std::move(reply.error()));
   }
-  Result<> found = reply->expect<nfs4::PUTFH4res>();
-  if (!found) co_return fail(attributes_.gone(node, std::move(found.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
   const auto before = ReplyAttributes::take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
-  found = reply->expect<nfs4::PUTFH4res>();
-  if (!found) co_return fail(attributes_.gone(directory, std::move(found.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
   auto linked = reply->take<nfs4::LINK4res>();
   if (!linked) {
     to_be.refused(linked.error(), reply->maybe_executed_before);

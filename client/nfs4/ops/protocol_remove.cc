@@ -41,11 +41,7 @@ Task<Result<>> Nfs4Protocol::remove_on_server(RequestContext ctx, NodeRef direct
     if (order == 0) order = nodes_.next_start();
     b.putfh(fh).add(nfs4::REMOVE4args{name}).getattr(kFileAttributes);
   };
-  const Request request{.op = nfs4::OP_REMOVE,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_REMOVE, ctx, build);
   auto removing = run_without(victim, request, kRemoveOperations);
   Result<CompoundReply> reply = co_await std::move(removing);
   // For a removed directory, fstat(2) can only return what is known.
@@ -54,8 +50,7 @@ Task<Result<>> Nfs4Protocol::remove_on_server(RequestContext ctx, NodeRef direct
     names_.name_in_doubt(directory, name);
     co_return fail(std::move(reply.error()));
   }
-  if (Result<> put = reply->expect<nfs4::PUTFH4res>(); !put)
-    co_return fail(attributes_.gone(directory, std::move(put.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
     if (leaves_doubt(removed.error(), reply->maybe_executed_before)) names_.name_in_doubt(directory, name);
@@ -90,11 +85,7 @@ Task<Result<>> Nfs4Protocol::rename_on_server(RequestContext ctx, NodeRef from_d
         .getattr(kFileAttributes);
     if (!one_directory) b.add(nfs4::RESTOREFH4args{}).getattr(kFileAttributes);
   };
-  const Request request{.op = nfs4::OP_RENAME,
-                        .credential = ctx.credential,
-                        .cache_this = true,
-                        .build = build,
-                        .cancellation = ctx.cancellation.get()};
+  const Request request = change_request(nfs4::OP_RENAME, ctx, build);
   auto renaming = run_without(victim, request, kRenameOperations);
   Result<CompoundReply> reply = co_await std::move(renaming);
   names_.expire_moved(known);
@@ -106,11 +97,9 @@ Task<Result<>> Nfs4Protocol::rename_on_server(RequestContext ctx, NodeRef from_d
     in_doubt();
     co_return fail(std::move(reply.error()));
   }
-  Result<> there = reply->expect<nfs4::PUTFH4res>();
-  if (!there) co_return fail(attributes_.gone(from_directory, std::move(there.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, from_directory));
   NFSRDMA_CO_TRY(reply->expect<nfs4::SAVEFH4res>());
-  there = reply->expect<nfs4::PUTFH4res>();
-  if (!there) co_return fail(attributes_.gone(to_directory, std::move(there.error())));
+  NFSRDMA_CO_TRY(replies_.take_handle(reply, to_directory));
   auto renamed = reply->take<nfs4::RENAME4res>();
   if (!renamed) {
     if (leaves_doubt(renamed.error(), reply->maybe_executed_before)) in_doubt();

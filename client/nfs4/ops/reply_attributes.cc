@@ -10,6 +10,13 @@
 
 namespace nfsrdma::client::nfs4 {
 
+Result<> ReplyAttributes::take_handle(Result<CompoundReply>& reply, const NodeRef& node) {
+  if (!reply) return fail(std::move(reply.error()));
+  Result<> put = reply->expect<nfs4::PUTFH4res>();
+  if (!put) return fail(attributes_.gone(node, std::move(put.error())));
+  return put;
+}
+
 Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_index) {
   auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
   auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);

@@ -39,6 +39,9 @@ class ReplyAttributes {
   ReplyAttributes(const ReplyAttributes&) = delete;
   ReplyAttributes& operator=(const ReplyAttributes&) = delete;
 
+  // Takes PUTFH's result. Fails with the reply's error, or with PUTFH's, after which the names of `node` are
+  // looked up again (AttributeService::gone()).
+  Result<> take_handle(Result<CompoundReply>& reply, const NodeRef& node);
   // Converts fattr4 and maps the owners.
   Task<Attributes> as_cached(nfs4::fattr4 from, uint32_t export_index);
   // As record(), for attributes from the wire.

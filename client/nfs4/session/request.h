@@ -34,6 +34,17 @@ struct Request {
   const Cancellation* cancellation = nullptr;
 };
 
+// What an application changes: the server is to keep the reply, and the application may give up. `build` and
+// the context outlive the request.
+template <class F>
+Request change_request(nfs4::nfs_opnum4 op, const RequestContext& ctx, F& build) {
+  return {.op = op,
+          .credential = ctx.credential,
+          .cache_this = true,
+          .build = build,
+          .cancellation = ctx.cancellation.get()};
+}
+
 // Runs COMPOUNDs during recovery of the session, over loop 0's connection and before all other requests.
 // Several run at a time, each in its own slot; further ones wait for a slot. Loop 0.
 class RecoveryChannel {
