@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# usage: cmake -D BUILD=DIR -P profile_used.cmake
+# Fails if the build in DIR could not use a recorded profile: g++ looks for X.gcda beside X.o, and says nothing if none is there.
+file(GLOB_RECURSE recorded ${BUILD}/*.gcda)
+set(apart "")
+foreach(file IN LISTS recorded)
+  string(REGEX REPLACE "\\.gcda$" ".o" object ${file})
+  if(NOT EXISTS ${object})
+    list(APPEND apart ${file})
+  endif()
+endforeach()
+list(LENGTH recorded count)
+if(count EQUAL 0)
+  message(FATAL_ERROR "No profile in ${BUILD}: scripts/profile records one")
+elseif(apart)
+  list(LENGTH apart lost)
+  list(GET apart 0 first)
+  message(FATAL_ERROR "${lost} of ${count} recorded files fit no object, ${first} among them: record with the same CMAKE_UNITY_BUILD")
+endif()
+message(STATUS "${count} objects are compiled by the recorded profile")
