@@ -25,6 +25,15 @@ class Knfsd:
         """The server forgets opens and locks; clients may reclaim them."""
         self.guest.run(f"knfsd_stop; sleep {down}; knfsd_start {self.lease}")
 
+    def wait_until_closed(self, seconds=300):
+        """Until no client has a file open for writing: Linux' client sends CLOSE behind close(2), and until then the server grants no
+        delegation of that file."""
+        self.guest.run(f"""for i in $(seq {10 * seconds}); do
+              cat /proc/fs/nfsd/clients/*/states | grep -q 'type: open, access: .w' || exit 0
+              sleep 0.1
+            done
+            cat /proc/fs/nfsd/clients/*/states; exit 1""")
+
     def path(self, export=None):
         return None  # the host has none of its files
 

@@ -227,6 +227,7 @@ class BesideTheKernelsClient(OnKnfsd, SystemCase):
 
         def fill(byte):
             guest.run(f"head -c {SIZE} /dev/zero | tr '\\0' {byte} | dd of={there}/large conv=notrunc bs=1M iflag=fullblock status=none")
+            server.wait_until_closed()
 
         fill("1")
         overtaken_in_what_was_read_ahead(self, mounted, os.path.join(path, "large"), fill)
