@@ -79,7 +79,7 @@ class Invalidator final : public client::FrontEnd {
     }
   };
   using Threads = std::list<std::thread>;
-  using Lock = MutexLock<Mutex>;
+  using Lock = MutexLock;
 
   // False when there is no notice to wait for.
   bool enqueue(client::NodeRef node, bool data, Done done);

@@ -9,7 +9,6 @@
 #include "client/core/nodes/cached_file.h"
 #include "client/core/write/file_writes.h"
 #include "transport/runtime/mutex.h"
-#include "transport/runtime/small_mutex.h"
 
 namespace nfsrdma::client {
 
@@ -53,7 +52,7 @@ class NFSRDMA_THREAD_SAFETY(scoped_lockable) LockedWrites {
 
   FileWrites& writes_;
   WrittenBytes& sums_;
-  MutexLock<SmallMutex> lock_;
+  MutexLock lock_;
   const FileWrites::Bytes before_;
 };
 

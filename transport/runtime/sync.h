@@ -38,15 +38,9 @@ class WaitQueue {
 
   // Enqueues the coroutine, suspends it and unlocks `lock`. After resumption the lock is NOT held. Returns
   // false when cancel() ended the wait.
-  template <class M>
-  auto wait(MutexLock<M>& lock) {
-    return Awaiter<M>(*this, lock, nullptr);
-  }
+  auto wait(MutexLock& lock) { return Awaiter(*this, lock, nullptr); }
   // As wait(). *out is set to a handle for cancel(), valid while waiting.
-  template <class M>
-  auto wait(MutexLock<M>& lock, Waiter** out) {
-    return Awaiter<M>(*this, lock, out);
-  }
+  auto wait(MutexLock& lock, Waiter** out) { return Awaiter(*this, lock, out); }
 
   // Call these three with the owner's mutex held.
   bool notify_one();
@@ -55,10 +49,9 @@ class WaitQueue {
   bool empty() const { return head_ == nullptr; }
 
  private:
-  template <class M>
   class Awaiter {
    public:
-    Awaiter(WaitQueue& queue, MutexLock<M>& lock, Waiter** out) : queue_(queue), lock_(lock), out_(out) {}
+    Awaiter(WaitQueue& queue, MutexLock& lock, Waiter** out) : queue_(queue), lock_(lock), out_(out) {}
     bool await_ready() const noexcept { return false; }
     // Unlocks what its caller locked.
     void await_suspend(std::coroutine_handle<> h) NFSRDMA_UNCHECKED_LOCKS {
@@ -75,7 +68,7 @@ class WaitQueue {
 
    private:
     WaitQueue& queue_;
-    MutexLock<M>& lock_;
+    MutexLock& lock_;
     Waiter** out_;
     Waiter waiter_;
   };

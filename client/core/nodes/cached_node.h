@@ -29,7 +29,6 @@
 #include "client/core/nodes/kernel_view.h"
 #include "client/core/read/data_cache.h"
 #include "transport/runtime/mutex.h"
-#include "transport/runtime/small_mutex.h"
 
 namespace nfsrdma::client {
 
@@ -60,7 +59,7 @@ class CachedNode : public Node {
   // The server's file system that contains the object (Exports); 0: that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
-  mutable SmallMutex mutex;
+  mutable Mutex mutex;
   // --- guarded by mutex ---
   AttributeCache attributes NFSRDMA_GUARDED_BY(mutex);
   ContentState contents NFSRDMA_GUARDED_BY(mutex);

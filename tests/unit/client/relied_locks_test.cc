@@ -29,7 +29,7 @@ constexpr uint32_t thread_of(uint32_t n) {
 
 class CountedGroups final : public client::nfs4::ThreadGroups {
  public:
-  explicit CountedGroups(SmallMutex& m) : mutex_(m) {}
+  explicit CountedGroups(Mutex& m) : mutex_(m) {}
   bool has(uint32_t p, uint32_t thread) const override { return note(), thread - thread % 10 == p; }
   uint32_t process_of(uint32_t thread) const override { return note(), thread - thread % 10; }
 
@@ -45,7 +45,7 @@ class CountedGroups final : public client::nfs4::ThreadGroups {
       ++asked_under_the_mutex;
     }
   }
-  SmallMutex& mutex_;
+  Mutex& mutex_;
 };
 
 class ReliedLocks : public testing::Test {
