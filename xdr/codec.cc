@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "xdr/codec.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nfsrdma::xdr {
@@ -8,9 +9,8 @@ namespace nfsrdma::xdr {
 namespace {
 
 void append(ByteVector& out, ConstBytes bytes) {
-  const size_t at = out.size();
-  out.resize(at + xdr_padded(bytes.size()));  // resize zeroes, so the padding is zero (RFC 4506 section 3)
-  if (!bytes.empty()) std::memcpy(out.data() + at, bytes.data(), bytes.size());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  for (size_t i = xdr_padding(bytes.size()); i != 0; --i) out.push_back(std::byte{0});  // RFC 4506 section 3
 }
 
 }  // namespace
@@ -21,26 +21,19 @@ bool Encoder::fail(const char* what) {
   return false;
 }
 
-bool Encoder::put32(uint32_t v) {
-  if (!ok_) return false;
-  const size_t at = out_.size();
-  out_.resize(at + 4);
-  store_be32(out_.data() + at, v);
-  return true;
-}
-
-bool Encoder::put64(uint64_t v) {
-  if (!ok_) return false;
-  const size_t at = out_.size();
-  out_.resize(at + 8);
-  store_be32(out_.data() + at, static_cast<uint32_t>(v >> 32));
-  store_be32(out_.data() + at + 4, static_cast<uint32_t>(v));
-  return true;
-}
-
 bool Encoder::fixed(ConstBytes bytes) {
   if (!ok_) return false;
-  append(out_, bytes);
+  const size_t padded = xdr_padded(bytes.size());
+  if (padded > words_.size() / 2) {
+    flush();
+    append(out_, bytes);
+    return true;
+  }
+  if (waiting_ + padded > words_.size()) flush();
+  std::byte* const to = words_.data() + waiting_;
+  std::fill(std::copy(bytes.begin(), bytes.end(), to), to + padded, std::byte{0});  // RFC 4506 section 3
+  waiting_ += padded;
+  if (batches_ == 0) flush();
   return true;
 }
 
@@ -66,6 +59,7 @@ bool Encoder::raw(ConstBytes bytes) {
 
 bool Encoder::patch(size_t inline_offset, uint32_t v) {
   if (!ok_) return false;
+  flush();
   if (inline_offset % 4 != 0 || inline_bytes() < 4 || inline_offset > inline_bytes() - 4) {
     return fail("patch outside of what was written");
   }

@@ -67,6 +67,23 @@ class Encoder {
   // of `out`, so a record mark or transport header may precede it.
   explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr)
       : out_(out), bulks_(bulks), start_(out.size()) {}
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  // While one exists, words may wait here and come to `out` together. (One word alone costs 60 instructions
+  // there, and 12 here; 2026-11-29.)
+  class Batch {
+   public:
+    explicit Batch(Encoder& encoder) : encoder_(encoder) { ++encoder_.batches_; }
+    ~Batch() {
+      if (--encoder_.batches_ == 0) encoder_.flush();
+    }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+
+   private:
+    Encoder& encoder_;
+  };
 
   bool operator()(uint32_t v) { return put32(v); }
   bool operator()(int32_t v) { return put32(static_cast<uint32_t>(v)); }
@@ -79,7 +96,10 @@ class Encoder {
   }
   template <class T>
   requires requires(Encoder& x, const T& v) { xdr(x, v); }
-  bool operator()(const T& v) { return xdr(*this, v); }
+  bool operator()(const T& v) {
+    const Batch batch(*this);
+    return xdr(*this, v);
+  }
 
   bool fixed(ConstBytes bytes);               // opaque[n]
   bool opaque(ConstBytes bytes, size_t max);  // opaque<max>: length, bytes, padding
@@ -95,15 +115,30 @@ class Encoder {
   const char* failure() const { return failure_; }
   // XDR position: inline bytes so far plus bulk bytes with their padding.
   size_t position() const { return inline_bytes() + bulk_bytes_; }
-  size_t inline_bytes() const { return out_.size() - start_; }
+  size_t inline_bytes() const { return out_.size() - start_ + waiting_; }
 
  private:
-  bool put32(uint32_t v);
-  bool put64(uint64_t v);
+  bool put32(uint32_t v) {
+    if (!ok_) return false;
+    if (waiting_ == words_.size()) flush();
+    store_be32(words_.data() + waiting_, v);
+    waiting_ += 4;
+    if (batches_ == 0) flush();
+    return true;
+  }
+  bool put64(uint64_t v) { return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v)); }
+
+  void flush() {
+    out_.insert(out_.end(), words_.data(), words_.data() + waiting_);
+    waiting_ = 0;
+  }
 
   ByteVector& out_;
   std::vector<Bulk>* bulks_;  // null: bulk items are copied inline
   size_t start_;
+  unsigned batches_ = 0;
+  size_t waiting_ = 0;  // bytes of words_ that are not in out_ yet
+  std::array<std::byte, 128> words_;
   size_t bulk_bytes_ = 0;
   bool ok_ = true;
   const char* failure_ = "";

@@ -141,14 +141,20 @@ Defect get_version2(xdr::Decoder& x, ConstBytes message, header& h) {
 }  // namespace
 
 void header::clear() {
-  chunk_lists lists = std::move(chunks);
-  lists.clear();
-  *this = header{};
-  chunks = std::move(lists);
+  xid = 0;
+  vers = kVersion1;
+  credit = 0;
+  type = RDMA_MSG;
+  flags = 0;
+  inv_handle = 0;
+  chunks.clear();
+  error = {};
+  properties = {};
 }
 
 bool encode(ByteVector& out, const header& h) {
   xdr::Encoder x(out);
+  const xdr::Encoder::Batch batch(x);
   return put(x, h);
 }
 

@@ -26,10 +26,8 @@ class PrefixCursor {
       at_ = in_.size();
       return 0;
     }
-    uint32_t v = 0;
-    for (unsigned i = 0; i < 4; ++i) v = v << 8 | std::to_integer<uint32_t>(in_[at_ + i]);
     at_ += 4;
-    return v;
+    return load_be32(in_.data() + at_ - 4);
   }
   void skip(size_t n) {
     if (in_.size() - at_ < n) {

@@ -25,6 +25,8 @@ constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kR
                                                            nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
 // The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.
 constexpr auto kBehindCredential = encoded(std::array<uint32_t, 5>{rpc::AUTH_NONE, 0, 0, 1, 0});
+// SEQUENCE. finish() writes its arguments: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
+constexpr auto kSequence = encoded(std::array<uint32_t, 9>{nfs4::OP_SEQUENCE});
 
 }  // namespace
 
@@ -33,14 +35,15 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
   call_.op = op;
   call_.max_reply_bytes = kReplyHeadBytes;
   call_.head.reserve(512);
+  const xdr::Encoder::Batch batch(encoder_);
   encoder_.raw(kCallHead);
   encoder_.raw(credential.encoded());
   encoder_.raw(kBehindCredential);
-  count_offset_ = call_.head.size() - 4;
-  if (sequence) {
-    sequence_offset_ = call_.head.size() + 4;
-    add(nfs4::SEQUENCE4args{});
-  }
+  count_offset_ = encoder_.inline_bytes() - 4;
+  if (!sequence) return;
+  sequence_offset_ = encoder_.inline_bytes() + 4;
+  encoder_.raw(kSequence);
+  count<nfs4::SEQUENCE4args>({});
 }
 
 void CompoundBuilder::expect_read(Slice destination, PipePool* pipes) {
@@ -60,7 +63,6 @@ rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
   std::byte* const head = call_.head.data();
   store_be32(head + count_offset_, operations_);
   if (ticket != nullptr) {
-    // SEQUENCE4args: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
     std::byte* const sequence = head + sequence_offset_;
     std::ranges::copy(ticket->session.data, sequence);
     store_be32(sequence + 16, ticket->sequence);

@@ -51,11 +51,7 @@ class CompoundBuilder {
   template <class Args>
   CompoundBuilder& add(const Args& args) {
     nfs4::encode_op(encoder_, args);
-    call_.max_reply_bytes += max_result_bytes(args);
-    ++operations_;
-    if (tracing_) [[unlikely]]
-      note(nfs4::op_name(nfs4::op_of<Args>), names_in(args));
-    if (nfs4::op_of<Args> == watched_ && place_ == 0) place_ = operations_;
+    count(args);
     return *this;
   }
   CompoundBuilder& putfh(const nfs4::nfs_fh4& fh) { return add(nfs4::PUTFH4args{fh}); }
@@ -83,6 +79,15 @@ class CompoundBuilder {
   rpc::Call finish(const SlotTicket* ticket, bool cache_this);
 
  private:
+  // An operation with these arguments was encoded.
+  template <class Args>
+  void count(const Args& args) {
+    call_.max_reply_bytes += max_result_bytes(args);
+    ++operations_;
+    if (tracing_) [[unlikely]]
+      note(nfs4::op_name(nfs4::op_of<Args>), names_in(args));
+    if (nfs4::op_of<Args> == watched_ && place_ == 0) place_ = operations_;
+  }
   void note(const char* operation, const std::string& names);
 
   rpc::Call call_;

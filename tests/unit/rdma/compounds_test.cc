@@ -159,11 +159,13 @@ class Lane {
   }
 
  private:
-  client::nfs4::CompoundBuilder compound() {
-    client::nfs4::CompoundBuilder b(credential_, "TEST");
-    b.putfh(handle_of(number_));
-    return b;
-  }
+  struct OnHandle : client::nfs4::CompoundBuilder {
+    OnHandle(const rpc::Credential& credential, const nfs4::nfs_fh4& handle)
+        : CompoundBuilder(credential, "TEST") {
+      putfh(handle);
+    }
+  };
+  OnHandle compound() { return {credential_, handle_of(number_)}; }
 
   std::optional<client::nfs4::CompoundReply> run(client::nfs4::CompoundBuilder& b, const Slice& sink = {}) {
     if (!b.ok()) return fail("it cannot be encoded");

@@ -115,6 +115,33 @@ TEST(Opaque, LengthOfFourGigabytes_FailsWithoutOverflow) {
   EXPECT_STREQ(x.failure(), "truncated");
 }
 
+TEST(Batch, GivesTheSameBytesAndPositions_AsOneItemAfterTheOther) {
+  const ByteVector data(300, std::byte{0xee});
+  std::vector<Bulk> apart_bulks, together_bulks;
+  ByteVector apart, together;
+  Encoder a(apart, &apart_bulks), t(together, &together_bulks);
+  {
+    const Encoder::Batch outer(t);
+    for (uint32_t n = 0; n < 80; ++n) {
+      const Encoder::Batch inner(t);
+      for (Encoder* x : {&a, &t}) {
+        EXPECT_TRUE((*x)(n) && (*x)(uint64_t{n} << 40) && x->fixed(ConstBytes(data).first(n)));
+        EXPECT_TRUE(x->opaque(ConstBytes(data).first(3 * n), 300) && x->bulk(ConstBytes(data).first(n), 300));
+      }
+      EXPECT_EQ(t.position(), a.position());
+      EXPECT_EQ(t.inline_bytes(), a.inline_bytes());
+    }
+    EXPECT_TRUE(a.patch(8, 77) && t.patch(8, 77));
+    EXPECT_TRUE(a(true) && t(true));
+  }
+  EXPECT_EQ(together, apart);
+  ASSERT_EQ(together_bulks.size(), apart_bulks.size());
+  for (size_t i = 0; i < apart_bulks.size(); ++i) {
+    EXPECT_EQ(together_bulks[i].position, apart_bulks[i].position);
+    EXPECT_EQ(together_bulks[i].inline_offset, apart_bulks[i].inline_offset);
+  }
+}
+
 TEST(Bulk, WithoutAList_IsCopiedInline) {
   ByteVector out;
   Encoder x(out);
