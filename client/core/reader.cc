@@ -72,7 +72,12 @@ Task<> Reader::read_part(OpenFileRef open, const IoAccount& account, ReadPart* p
 Task<Result<ReadReply>> Reader::read_range(OpenFileRef open, const IoAccount& account, uint64_t offset,
                                            size_t size) {
   const size_t part_size = std::min<size_t>(kPartBytes, protocol_.limits_of(cached_open(open).node).rsize);
-  if (size <= part_size) co_return co_await read_one_by_one(std::move(open), account, offset, size);
+  if (size <= part_size) return read_one_by_one(std::move(open), account, offset, size);
+  return read_in_parts(std::move(open), account, offset, size, part_size);
+}
+
+Task<Result<ReadReply>> Reader::read_in_parts(OpenFileRef open, const IoAccount& account, uint64_t offset,
+                                              size_t size, size_t part_size) {
   std::deque<ReadPart> parts;
   unsigned connection = Loop::current()->index();  // the first part goes over our own
   for (size_t at = 0; at < size; at += part_size) {
@@ -152,27 +157,24 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
   std::optional<ReadHistory::UnderWay> under_way;
   if (!ctx.direct && kept_.keeps_data()) under_way.emplace(handle.reads, offset, size);
   for (;;) {
-    co_await write_back_.settle(handle.node, handle.cached, offset, offset + size);
     const uint64_t before = protocol_.epoch();
-    co_await write_back_.restore_lost_writes(handle.node, handle.cached);
-    uint64_t end_on_its_way = 0;
-    {
-      MutexLock lock(cached_node(handle.node).mutex);
-      end_on_its_way = handle.cached->writes.unanswered_end();
+    const std::optional<uint64_t> unanswered =
+        WriteBack::end_if_readable(*handle.cached, offset, offset + size, before);
+    if (!unanswered) {
+      co_await write_back_.settle(handle.node, handle.cached, offset, offset + size);
+      co_await write_back_.restore_lost_writes(handle.node, handle.cached);
+      continue;
     }
-    Result<ReadReply> reply = fail(Error{});
-    if (under_way) {
-      kept_.note_server_epoch(before);
-      reply = co_await read_and_ahead(open, account, offset, size);
-    } else {
-      reply = co_await read_range(open, account, offset, size);
-    }
+    if (under_way) kept_.note_server_epoch(before);
+    auto reading = under_way ? read_and_ahead(open, account, offset, size)
+                             : read_range(open, account, offset, size);
+    Result<ReadReply> reply = co_await std::move(reading);
     // The reply ended early, but the file may be longer: a WRITE behind that place is in progress, or was
     // when the READ was sent and the server executed the READ first. Then read again.
     if (reply && reply->size < size) {
       const bool settled =
           co_await write_back_.settle_beyond(handle.node, handle.cached, offset + reply->size);
-      if (settled || end_on_its_way > offset + reply->size) continue;
+      if (settled || *unanswered > offset + reply->size) continue;
     }
     // If the server restarted meanwhile, the data may lack UNSTABLE4 writes that it lost. Then read again.
     if (protocol_.epoch() == before) co_return reply;

@@ -52,8 +52,11 @@ class Reader {
   // read_kept(), followed by read_ahead().
   Task<Result<ReadReply>> read_and_ahead(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                          size_t size);
+  // By one READ after the other, or in parts at the same time.
   Task<Result<ReadReply>> read_range(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      size_t size);
+  Task<Result<ReadReply>> read_in_parts(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                        size_t size, size_t part_size);
 
   LoopPool& loops_;
   BufferPool& buffers_;

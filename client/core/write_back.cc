@@ -141,6 +141,13 @@ uint64_t WriteBack::send_held(const NodeRef& node, const CachedFileRef& file) {
   return next;
 }
 
+std::optional<uint64_t> WriteBack::end_if_readable(CachedFile& file, uint64_t offset, uint64_t end,
+                                                   uint64_t epoch) {
+  MutexLock lock(file.cached.mutex);
+  if (!file.writes.readable(offset, end, epoch)) return std::nullopt;
+  return file.writes.unanswered_end();
+}
+
 Task<> WriteBack::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end) {
   for (;;) {
     LockedWrites writes(*file, room_.written());

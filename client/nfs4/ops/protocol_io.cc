@@ -77,6 +77,7 @@ unsigned Nfs4Protocol::most_ahead_on(unsigned loop) const {
 }
 
 Result<> Nfs4Protocol::usable(const CachedOpen& open, const IoAccount& account) const {
+  if (account.lock_owners.empty()) return {};  // only a lost lock makes it unusable
   NFSRDMA_TRY(StateManager::io_stateid(*static_cast<const Nfs4File&>(open).file, account, open.access));
   return {};
 }

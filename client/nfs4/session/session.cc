@@ -71,7 +71,9 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   for (;;) {
     CallSize size;
     if (!ticket) {
-      ticket = co_await slots_.acquire(std::exchange(line_up, SlotTable::Place::kBehind));
+      const auto place = std::exchange(line_up, SlotTable::Place::kBehind);
+      ticket = slots_.try_acquire();
+      if (!ticket) ticket = co_await slots_.acquire(place);
       repeated = false;
       if (ticket && given_up(request, executed_before)) {
         slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);

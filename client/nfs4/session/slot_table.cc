@@ -71,6 +71,14 @@ SlotTicket SlotTable::take(uint32_t slot) {
   return ticket(slot);
 }
 
+std::optional<SlotTicket> SlotTable::try_acquire() {
+  MutexLock lock(mutex_);
+  if (shut_down_) return std::nullopt;
+  const auto slot = lowest_free();
+  if (!slot) return std::nullopt;
+  return take(*slot);
+}
+
 Task<std::optional<SlotTicket>> SlotTable::acquire(Place place) {
   for (WaitQueue* queue = place == Place::kAhead ? &ahead_ : &waiters_;; queue = &ahead_) {
     MutexLock lock(mutex_);

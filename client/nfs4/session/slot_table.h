@@ -62,7 +62,9 @@ class SlotTable {
 
   // kAhead: retry at the queue's front after an uncertain slot.
   enum class Place : uint8_t { kBehind, kAhead };
-  // A slot for an ordinary request; nothing when shut down.
+  // A slot for an ordinary request, if one is free.
+  std::optional<SlotTicket> try_acquire();
+  // The same, and waits for one; nothing when shut down.
   Task<std::optional<SlotTicket>> acquire(Place place = Place::kBehind);
   // Slot 0, for the session's upkeep; nothing when busy, closed or shut down. Never waits.
   std::optional<SlotTicket> try_acquire_upkeep();

@@ -27,24 +27,24 @@ bool about_state(nfs4::nfsstat4 status) {
 
 Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account,
                                                 uint32_t access) {
-  const OpenStateRef through = open_state(account);
+  const auto* const through = static_cast<const OpenState*>(account.state.get());
   MutexLock lock(file.node.mutex);
   const bool opened = through->established && (through->held_access & access) != 0;
   bool by_delegation = (file.delegated_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = through->stateid;
-  // One pass over all locks: very many processes may lock through one descriptor.
-  const std::unordered_set<std::string_view> names(account.lock_owners.begin(), account.lock_owners.end());
-  for (size_t i = 0; !names.empty() && i < file.opens.size(); ++i) {
-    const OpenStateRef& open = file.opens[i];
-    for (const LockState& each : open->locks) {
-      const LockState* owner = &each;
-      if (!names.contains(each.owner)) continue;
-      // As in the Linux client: an application must not continue as if it still held the lock.
-      if (owner->lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
-      // Until the lock is on the server, it is valid only with the delegation.
-      if (owner->local && !owner->ranges.empty()) by_delegation = (file.delegated_access() & access) != 0;
-      if (open == through && owner->established && !owner->local && !owner->ranges.empty())
-        stateid = owner->stateid;
+  if (!account.lock_owners.empty()) {
+    // One pass over all locks: very many processes may lock through one descriptor.
+    const std::unordered_set<std::string_view> names(account.lock_owners.begin(), account.lock_owners.end());
+    for (const OpenStateRef& open : file.opens) {
+      for (const LockState& owner : open->locks) {
+        if (!names.contains(owner.owner)) continue;
+        // As in the Linux client: an application must not continue as if it still held the lock.
+        if (owner.lost) return fail(system_error(EIO, "I/O", "a lock on this file was lost"));
+        // Until the lock is on the server, it is valid only with the delegation.
+        if (owner.local && !owner.ranges.empty()) by_delegation = (file.delegated_access() & access) != 0;
+        if (open.get() == through && owner.established && !owner.local && !owner.ranges.empty())
+          stateid = owner.stateid;
+      }
     }
   }
   if (by_delegation) stateid = file.delegation->stateid;
