@@ -16,9 +16,11 @@
 // exception_ptr on the value path (docs/adr/0002-own-task-type.md).
 #pragma once
 
+#include <array>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -41,12 +43,52 @@ struct TaskStart {
 
 // Memory for coroutine frames, reused by the thread that destroyed them. Many frames are longer than what
 // malloc keeps at hand, and one request needs a dozen.
-void* take_frame(size_t bytes);
-void give_back_frame(void* frame, size_t bytes);
+class FrameStore {
+ public:
+  static void* take(size_t bytes) {
+    if (bytes > kLongest) return ::operator new(bytes);
+    Free& free = free_[(bytes - 1) / kStep];
+    if (free.first == nullptr) [[unlikely]]
+      return ::operator new((bytes + kStep - 1) / kStep * kStep);
+    --free.count;
+    return std::exchange(free.first, *static_cast<void**>(free.first));
+  }
+  static void give_back(void* frame, size_t bytes) {
+    if (bytes > kLongest) return ::operator delete(frame);
+    Free& free = free_[(bytes - 1) / kStep];
+    if (!ends_with_thread_) [[unlikely]]
+      end_with_thread();
+    if (free.count == kMost) [[unlikely]]
+      return ::operator delete(frame);
+    ++free.count;
+    *static_cast<void**>(frame) = std::exchange(free.first, frame);
+  }
+
+ private:
+  static constexpr size_t kStep = 256;  // difference between two frame sizes, in bytes
+#ifdef NFSRDMA_SANITIZED
+  static constexpr size_t kLongest = 0;  // no reuse: the sanitizers must see each frame destroyed
+#else
+  static constexpr size_t kLongest = 4096;
+#endif
+  static constexpr unsigned kMost = 64;  // free frames kept of one size, per thread
+
+  // Free frames of one size. Each begins with the address of the next.
+  struct Free {
+    void* first;
+    unsigned count;
+  };
+  // The thread's end frees what is kept.
+  static void end_with_thread();
+
+  // Without a destructor, so that an access is an address and no call.
+  static inline thread_local constinit std::array<Free, kLongest / kStep + 1> free_{};
+  static inline thread_local constinit bool ends_with_thread_ = false;
+};
 
 struct TaskPromiseBase {
-  static void* operator new(size_t bytes) { return take_frame(bytes); }
-  static void operator delete(void* frame, size_t bytes) { give_back_frame(frame, bytes); }
+  static void* operator new(size_t bytes) { return FrameStore::take(bytes); }
+  static void operator delete(void* frame, size_t bytes) { FrameStore::give_back(frame, bytes); }
 
   std::coroutine_handle<> continuation = std::noop_coroutine();
   std::exception_ptr exception;
