@@ -3,6 +3,8 @@
 
 #include <linux/capability.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <string>
@@ -17,37 +19,57 @@ constexpr uint64_t bit(int signal) {
   return uint64_t{1} << (signal - 1);
 }
 
-// The rest of the line after "\nKEY:\t", or empty.
-std::string_view field(std::string_view text, std::string_view key) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':') {
-      return line.substr(key.size() + 1);
-    }
-    at = end + 1;
-  }
-  return {};
-}
-
 std::string_view trim(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   return s;
 }
 
-std::optional<uint64_t> hex_field(std::string_view text, std::string_view key) {
-  const std::string_view s = trim(field(text, key));
-  uint64_t v = 0;
-  const auto r = std::from_chars(s.data(), s.data() + s.size(), v, 16);
-  if (r.ec != std::errc{}) return std::nullopt;
-  return v;
+// The lines "KEY:\tVALUE" that are asked for, in the order in which the kernel writes them.
+enum Key : uint8_t { kName, kTgid, kGroups, kSigPnd, kShdPnd, kSigBlk, kCapPrm, kKeys };
+constexpr std::array<std::string_view, kKeys> kKeyNames{"Name",   "Tgid",   "Groups", "SigPnd",
+                                                        "ShdPnd", "SigBlk", "CapPrm"};
+
+bool may_be_key(std::string_view line) {
+  switch (line.empty() ? '\0' : line.front()) {
+    case 'N':
+    case 'T':
+    case 'G':
+    case 'S':
+    case 'C': return true;
+    default: return false;
+  }
 }
 
-uint32_t number_field(std::string_view text, std::string_view key) {
-  const std::string_view s = trim(field(text, key));
-  uint32_t v = 0;
-  return std::from_chars(s.data(), s.data() + s.size(), v).ec == std::errc{} ? v : 0;
+// Each key's first value, or empty. One pass: the text has sixty lines, and every request of a mount for
+// several users by root needs it.
+std::array<std::string_view, kKeys> values_in(std::string_view text) {
+  std::array<std::string_view, kKeys> values{};
+  uint8_t found = 0;
+  for (size_t at = 0; at < text.size() && found < kKeys;) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (!may_be_key(line)) continue;
+    for (uint8_t key = 0; key < kKeys; ++key) {
+      const std::string_view name = kKeyNames[key];
+      if (line.size() <= name.size() || line[0] != name[0] || line[name.size()] != ':' ||
+          !line.starts_with(name))
+        continue;
+      if (values[key].data() != nullptr) break;
+      values[key] = trim(line.substr(name.size() + 1));
+      ++found;
+      break;
+    }
+  }
+  return values;
+}
+
+template <class Number>
+std::optional<Number> number(std::string_view digits, int base) {
+  Number v = 0;
+  const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), v, base);
+  if (r.ec != std::errc{}) return std::nullopt;
+  return v;
 }
 
 std::vector<uint32_t> parse_groups(std::string_view s) {
@@ -70,15 +92,16 @@ std::string read_file(pid_t tid, const char* file) {
 }  // namespace
 
 std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
-  const auto own = hex_field(text, "SigPnd");
-  const auto shared = hex_field(text, "ShdPnd");
-  const auto blocked = hex_field(text, "SigBlk");
-  const auto permitted = hex_field(text, "CapPrm");
+  const auto values = values_in(text);
+  const auto own = number<uint64_t>(values[kSigPnd], 16);
+  const auto shared = number<uint64_t>(values[kShdPnd], 16);
+  const auto blocked = number<uint64_t>(values[kSigBlk], 16);
+  const auto permitted = number<uint64_t>(values[kCapPrm], 16);
   if (!own || !shared || !blocked || !permitted) return std::nullopt;
   ThreadStatus status;
-  status.process = number_field(text, "Tgid");
-  status.name = trim(field(text, "Name"));
-  status.groups = parse_groups(field(text, "Groups"));
+  status.process = number<uint32_t>(values[kTgid], 10).value_or(0);
+  status.name = values[kName];
+  status.groups = parse_groups(values[kGroups]);
   status.may_set_groups = (*permitted >> CAP_SETGID & 1) != 0;
   status.pending_signals = (*own | *shared) & ~*blocked;
   return status;
