@@ -4,13 +4,11 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <limits.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace nfsrdma::cli {
@@ -111,20 +109,8 @@ void ForegroundReporter::background(std::string_view why) {
   progress(why);
 }
 
-bool notify_service_manager(std::string_view state) {
-  const char* name = std::getenv("NOTIFY_SOCKET");
-  if (name == nullptr || (name[0] != '/' && name[0] != '@')) return false;
-  const size_t length = std::strlen(name);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (length >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, name, length);
-  if (name[0] == '@') address.sun_path[0] = '\0';
-  const Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd) return false;
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  return sendto(fd.get(), state.data(), state.size(), MSG_NOSIGNAL,
-                reinterpret_cast<const sockaddr*>(&address), size) == static_cast<ssize_t>(state.size());
+bool notify_service_manager(const char* state) {
+  return sd_notify(0, state) > 0;
 }
 
 }  // namespace nfsrdma::cli

@@ -85,6 +85,6 @@ std::string encode_report(const Report& report);
 
 // sd_notify(3): sends "READY=1", "STOPPING=1"... to $NOTIFY_SOCKET. Returns false if the variable is missing
 // or sending fails.
-bool notify_service_manager(std::string_view state);
+bool notify_service_manager(const char* state);
 
 }  // namespace nfsrdma::cli
