@@ -166,8 +166,8 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
       continue;
     }
     if (under_way) kept_.note_server_epoch(before);
-    auto reading = under_way ? read_and_ahead(open, account, offset, size)
-                             : read_range(open, account, offset, size);
+    auto reading =
+        under_way ? read_and_ahead(open, account, offset, size) : read_range(open, account, offset, size);
     Result<ReadReply> reply = co_await std::move(reading);
     // The reply ended early, but the file may be longer: a WRITE behind that place is in progress, or was
     // when the READ was sent and the server executed the READ first. Then read again.

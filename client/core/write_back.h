@@ -46,8 +46,8 @@ class WriteBack {
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   // Waits for earlier writes that overlap the extent, and then admits it.
   Task<FileWrites::Extent> enter(NodeRef node, WritePlace& place, WriteExtent extent);
-  // If a READ of [offset, end) may be sent to the server of `epoch` (FileWrites::readable()): one past the last
-  // unanswered byte of the file, or 0. Else settle() and restore_lost_writes() come first.
+  // If a READ of [offset, end) may be sent to the server of `epoch` (FileWrites::readable()): one past the
+  // last unanswered byte of the file, or 0. Else settle() and restore_lost_writes() come first.
   static std::optional<uint64_t> end_if_readable(CachedFile& file, uint64_t offset, uint64_t end,
                                                  uint64_t epoch);
   // Waits until no unanswered extent overlaps [offset, end).

@@ -41,8 +41,9 @@ class NFSRDMA_THREAD_SAFETY(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 #else
-// A futex word. std::mutex has 40 bytes, where there are a million of them, and takes 45 instructions where this
-// takes 11, both without a waiter (x86-64, g++ 12, 2026-11-29). Any thread; hold it only for a short time.
+// A futex word. std::mutex has 40 bytes, where there are a million of them, and takes 45 instructions where
+// this takes 11, both without a waiter (x86-64, g++ 12, 2026-11-29). Any thread; hold it only for a short
+// time.
 class NFSRDMA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   Mutex() = default;

@@ -64,7 +64,8 @@ TEST(Crc32c, IsWhatItsDefinitionSays) {
   std::mt19937 random(1);
   ByteVector bytes(70'000);
   for (auto& b : bytes) b = static_cast<std::byte>(random());
-  for (size_t n : {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 255, 256, 257, 511, 513, 4079, 4080, 4081, 8167, 65'000}) {
+  for (size_t n :
+       {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 255, 256, 257, 511, 513, 4079, 4080, 4081, 8167, 65'000}) {
     for (size_t at = 0; at < 9; ++at) {
       const ConstBytes part = ConstBytes(bytes).subspan(at, n);
       Crc32c c;

@@ -26,7 +26,7 @@ TEST(Mutex, OneHolderAtATime) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(count, 80000U);
-  #ifndef NFSRDMA_SANITIZED
+#ifndef NFSRDMA_SANITIZED
   EXPECT_EQ(sizeof(Mutex), 4U);
 #endif
 }
