@@ -147,6 +147,11 @@ class Encoder {
 // ---------------------------------------------------------------------------------------------------------
 class Sizer {
  public:
+  // As the Encoder's, which puts nothing together here.
+  struct Batch {
+    explicit Batch(Sizer&) {}
+  };
+
   bool operator()(uint32_t) { return add(4); }
   bool operator()(int32_t) { return add(4); }
   bool operator()(uint64_t) { return add(8); }

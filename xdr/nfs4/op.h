@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "xdr/nfs4/basic.h"
 
@@ -141,12 +140,8 @@ bool result(X& x, Res& v) {
 template <class X, class Args>
 bool encode_op(X& x, const Args& args) {
   static_assert(op_of<Args> != OP_ILLEGAL);
-  if constexpr (std::is_same_v<X, xdr::Encoder>) {
-    const xdr::Encoder::Batch batch(x);
-    return x(op_of<Args>) && x(args);
-  } else {
-    return x(op_of<Args>) && x(args);
-  }
+  const typename X::Batch batch(x);
+  return x(op_of<Args>) && x(args);
 }
 
 // Statuses of ILLEGAL (RFC 8881 table 12). Servers send BADXDR with it if they could not decode the
