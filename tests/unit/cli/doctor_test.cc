@@ -409,6 +409,12 @@ TEST(NameFilter, WordsOfNobodysVocabulary_AreNames) {
   EXPECT_EQ(f.text("läßt").find("l"), std::string::npos);
 }
 
+TEST(NameFilter, NumbersWithAUnit_AreNumbers) {
+  NameFilter f = filter();
+  EXPECT_EQ(f.text("locks 100ms 5s 64KiB 99.5% 1.5GiB lost"), "locks 100ms 5s 64KiB 99.5% 1.5GiB lost");
+  EXPECT_EQ(f.text("5salaries 10.0.0.1s"), "name-1 address-1");
+}
+
 TEST(NameFilter, TheSameName_HasTheSameStandIn) {
   NameFilter f = filter();
   EXPECT_EQ(f.text("salaries bonus"), "name-1 name-2");
