@@ -23,13 +23,10 @@ constexpr size_t kMostLevels = 2048;  // directories in a path
 
 CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options,
                                      CachedNodeTable& table, Protocol& protocol)
-    : loops_(loops),
-      buffers_(buffers),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       machine_(process_credential()),
-      held_timer_(loops_[0]),
-      table_(table),
-      parts_{loops_, buffers_, options_, machine_, table_, kernel_, protocol, stopping_},
+      parts_{loops, buffers, options_, machine_, table, kernel_, protocol, stopping_},
+      held_timer_(loops[0]),
       kept_(parts_),
       attributes_(parts_),
       access_(parts_, attributes_),
@@ -50,7 +47,7 @@ int CachingFilesystem::soft_errno() const {
 Whereabouts CachingFilesystem::whereabouts(const NodeRef& node) const {
   Whereabouts at;
   at.ino = AttributeService::known_attributes(node).ino;
-  if (auto name = table_.names().name_of(*node.get())) {
+  if (auto name = parts_.table.names().name_of(*node.get())) {
     at.directory = std::move(name->directory);
     at.name = std::move(name->name);
   }
@@ -63,19 +60,19 @@ bool CachingFilesystem::synchronous(int flags) const {
 
 CacheStatistics CachingFilesystem::cache_statistics() const {
   CacheStatistics s;
-  s.nodes = table_.size();
-  s.names = table_.names().size();
+  s.nodes = parts_.table.size();
+  s.names = parts_.table.names().size();
   s.attribute_hits = sweeper_.attribute_hits();
   s.attribute_misses = attributes_.misses();
-  s.name_hits = name_hits_;
-  s.name_misses = name_misses_;
+  s.name_hits = names_.hits();
+  s.name_misses = names_.misses();
   s.dirty_bytes = room_.written().unanswered;
   s.uncommitted_bytes = room_.written().uncommitted;
   s.refused_bytes = write_back_.refused_bytes();
   s.room_errors = write_back_.room_errors();
-  const DataCache::Numbers data = table_.data().numbers();
+  const DataCache::Numbers data = parts_.table.data().numbers();
   s.data_bytes = data.bytes;
-  s.data_limit_bytes = table_.data().limit();
+  s.data_limit_bytes = parts_.table.data().limit();
   s.data_hits = data.hits;
   s.data_hit_bytes = data.hit_bytes;
   s.ahead_bytes = data.filled_bytes;
@@ -145,11 +142,11 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
       co_return fail(co_await std::move(why));
     }
     if (*known) {
-      name_hits_.fetch_add(1, std::memory_order_relaxed);
+      names_.count_lookup(true);
       co_return std::move(**known);
     }
   }
-  name_misses_.fetch_add(1, std::memory_order_relaxed);
+  names_.count_lookup(false);
   Result<Entry> answer = co_await parts_.protocol.lookup_on_server(ctx, directory, std::move(name));
   if (!answer) {
     auto why = lookup_error(ctx, directory, std::move(answer.error()));
@@ -167,7 +164,7 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
 
 Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext ctx, NodeRef directory,
                                                                   const std::string& name) {
-  std::optional<NameCache::Found> found = table_.names().find(*directory.get(), name);
+  std::optional<NameCache::Found> found = parts_.table.names().find(*directory.get(), name);
   if (found && !found->child && options_.lookupcache == LookupCache::kPositive) found.reset();
   bool good = found && names_.believed(directory, found->belief);
   if (!good && found && found->child && names_.name_is_promised(*found)) {
@@ -185,14 +182,15 @@ Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext
   // the recall.
   if (co_await sweeper_.revalidate(ctx, found->child))
     co_return attributes_.cached_entry(found->child, names_.entry_ttl(directory, found->belief));
-  table_.names().remove(*directory.get(), name, table_.next_start());  // the file is gone: send a LOOKUP
+  parts_.table.names().remove(*directory.get(), name,
+                              parts_.table.next_start());  // the file is gone: send a LOOKUP
   co_return std::nullopt;
 }
 
 Task<Error> CachingFilesystem::lookup_error(RequestContext ctx, NodeRef directory, Error error) {
   NodeRef below = directory;
   for (size_t levels = 0; error.errnum == ESTALE && levels < kMostLevels; ++levels) {
-    const auto name = table_.names().name_of(*below.get());
+    const auto name = parts_.table.names().name_of(*below.get());
     if (!name) break;
     const Result<Entry> there = co_await parts_.protocol.lookup_on_server(ctx, name->directory, name->name);
     const int e = there ? 0 : there.error().errnum;
@@ -247,23 +245,23 @@ Task<Result<>> CachingFilesystem::fsyncdir(RequestContext, OpenDirectoryRef) {
 }
 
 void CachingFilesystem::give_memory_back() {
-  table_.sweeps().drop_old(Clock::now(), options_.acregmin);
-  DataCache& data = table_.data();
+  parts_.table.sweeps().drop_old(Clock::now(), options_.acregmin);
+  DataCache& data = parts_.table.data();
   // Half of the registrable memory: requests in flight need the rest.
   const uint64_t wanted =
       kept_.keeps_data() ? std::min(options_.cache_bytes, parts_.protocol.registrable_bytes() / 2) : 0;
   const bool keeps_nothing = data.empty() && data.limit() == wanted;
   const bool writes_nothing = room_.written().unanswered + room_.written().uncommitted == 0;
   if (writes_nothing) room_.forget_limit();
-  if (keeps_nothing && writes_nothing && buffers_.idle_bytes() == 0) return;
+  if (keeps_nothing && writes_nothing && parts_.buffers.idle_bytes() == 0) return;
   const uint64_t available = options_.memory().available;
   if (!writes_nothing) room_.fit_writes(available);
   if (!keeps_nothing) data.set_limit(DataCache::fitting(wanted, available, data.numbers().bytes));
-  if (available < buffers_.idle_bytes())
-    buffers_.trim(1, 0);
+  if (available < parts_.buffers.idle_bytes())
+    parts_.buffers.trim(1, 0);
   else
-    buffers_.trim(kKeptIdle);
-  data.leave_slabs(buffers_);
+    parts_.buffers.trim(kKeptIdle);
+  data.leave_slabs(parts_.buffers);
 }
 
 Task<> CachingFilesystem::run_periodically() {

@@ -79,13 +79,12 @@ class CachingFilesystem : public Filesystem {
   CacheStatistics cache_statistics() const;
   Duration age() const { return Clock::now() - created_; }
 
-  LoopPool& loops_;
-  BufferPool& buffers_;
   const ClientOptions options_;
   const rpc::CredentialPtr machine_;
   KernelView kernel_;
-  Timer held_timer_;
   std::atomic<bool> stopping_{false};
+  const MountParts parts_;
+  Timer held_timer_;
 
  private:
   // The error for a failed LOOKUP in the directory. ESTALE becomes ENOENT if the directory, or one above it,
@@ -100,11 +99,7 @@ class CachingFilesystem : public Filesystem {
   // no application has looked up.
   void give_memory_back();
 
-  CachedNodeTable& table_;
-  const TimePoint created_ = Clock::now();
-
  protected:
-  const MountParts parts_;
   KeptData kept_;
   AttributeService attributes_;
   AccessService access_;
@@ -119,7 +114,7 @@ class CachingFilesystem : public Filesystem {
   DirectoryService directories_;
 
  private:
-  mutable std::atomic<uint64_t> name_hits_{0}, name_misses_{0};
+  const TimePoint created_ = Clock::now();
 };
 
 }  // namespace nfsrdma::client

@@ -3,6 +3,7 @@
 // 10.8). One per mount; any loop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,24 +69,30 @@ class NameService {
     NameToBe(const NameToBe&) = delete;
     NameToBe& operator=(const NameToBe&) = delete;
     ~NameToBe() {
-      if (!told_) in_doubt();
+      if (!settled_) in_doubt();
     }
     void made(Node& child, const NameBelief& belief) {
       service_.table_.names().put(*directory_.get(), name_, &child, belief);
-      told_ = true;
+      settled_ = true;
     }
-    void refused(const Error& error, bool maybe_executed) { told_ = !leaves_doubt(error, maybe_executed); }
+    void refused(const Error& error, bool maybe_executed) { settled_ = !leaves_doubt(error, maybe_executed); }
     void in_doubt() {
       service_.name_in_doubt(directory_, name_);
-      told_ = true;
+      settled_ = true;
     }
 
    private:
     NameService& service_;
     const NodeRef directory_;
     const std::string name_;
-    bool told_ = false;
+    bool settled_ = false;
   };
+  // A LOOKUP was answered from the cache, or by the server.
+  void count_lookup(bool from_cache) {
+    (from_cache ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
+  }
+  uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
+  uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
   // The directory that the name leads to, if the cached name is valid; else null.
   NodeRef directory_under(const NodeRef& directory, const std::string& name);
   // The directory was removed or replaced: sets its link count to 0 in the cached attributes, because the
@@ -102,6 +109,7 @@ class NameService {
   Protocol& protocol_;
   AttributeService& attributes_;
   AccessService& access_;
+  std::atomic<uint64_t> hits_{0}, misses_{0};
 };
 
 }  // namespace nfsrdma::client

@@ -84,7 +84,7 @@ Task<Result<net::Endpoint>> Nfs3Filesystem::find_server(Loop& loop) {
 }
 
 Task<Result<std::string>> Nfs3Filesystem::find_export() {
-  Loop& loop = loops_[0];
+  Loop& loop = parts_.loops[0];
   auto server = co_await resolve(loop, options_.host);
   if (!server) co_return fail(std::move(server.error()));
   Result<uint16_t> port = options_.v3.port;
@@ -122,10 +122,10 @@ Task<Result<>> Nfs3Filesystem::connect_all() {
     // Check that the server supports version 3.
     if (started && client == clients_[0]) started = co_await server_.null(machine_);
     if (started) continue;
-    co_await loops_[0].resume_here();
+    co_await parts_.loops[0].resume_here();
     co_return started;
   }
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   co_return Result<>{};
 }
 
@@ -157,13 +157,13 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
 
 Task<Result<Entry>> Nfs3Filesystem::mount(FrontEnd* front_end) {
   kernel_.begin(front_end);
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   auto handle = co_await find_export();
   if (!handle) co_return fail(std::move(handle.error()));
   mounted_ = true;  // by MNT, so unmount() must send UMNT
   NFSRDMA_CO_TRY(co_await connect_all());
   auto root = co_await read_root(*handle);
-  if (root) loops_[0].spawn(run_periodically());
+  if (root) parts_.loops[0].spawn(run_periodically());
   co_return root;
 }
 
@@ -186,20 +186,20 @@ Task<> Nfs3Filesystem::write_back_everything() {
 }
 
 Task<> Nfs3Filesystem::farewell() {
-  co_await nfs3::unmount_export(loops_[0], mountd_, options_.export_path, machine_);
+  co_await nfs3::unmount_export(parts_.loops[0], mountd_, options_.export_path, machine_);
 }
 
 Task<bool> Nfs3Filesystem::unmount(Duration patience) {
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   stopping_ = true;
   held_timer_.cancel();
   bool written = true;
   if (std::exchange(mounted_, false)) {
-    written = co_await finish_within(loops_[0], write_back_everything(), patience);
-    (void)co_await finish_within(loops_[0], farewell(), std::min<Duration>(patience, kFarewell));
+    written = co_await finish_within(parts_.loops[0], write_back_everything(), patience);
+    (void)co_await finish_within(parts_.loops[0], farewell(), std::min<Duration>(patience, kFarewell));
   }
   for (const auto& client : clients_) co_await client->close();
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   co_return written;
 }
 

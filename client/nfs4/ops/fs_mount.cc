@@ -49,7 +49,7 @@ std::vector<std::string> components_of(const std::string& path) {
 Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
     : CachingFilesystem(loops, buffers, with_client_name(std::move(options)), nodes_, protocol_),
       ids_(options_.id_mapping),
-      session_(loops_, buffers_, options_, machine_),
+      session_(parts_.loops, parts_.buffers, options_, machine_),
       server_limits_(parts_, session_),
       replies_(nodes_, ids_, exports_, session_, server_limits_, services()),
       states_(session_, nodes_.names(), delegations_, *this, options_.close_delay),
@@ -67,14 +67,14 @@ Nfs4Filesystem::~Nfs4Filesystem() = default;
 
 Task<Result<Entry>> Nfs4Filesystem::mount(FrontEnd* front_end) {
   kernel_.begin(front_end);
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   Result<> started = co_await session_.start();
   if (!started) co_return fail(std::move(started.error()));
   Result<Entry> root = co_await walk_to_export();
   if (!root) co_return root;
   NFSRDMA_CO_TRY(co_await server_limits_.read_root(root->node));
   mounted_ = true;
-  loops_[0].spawn(run_periodically());
+  parts_.loops[0].spawn(run_periodically());
   co_return root;
 }
 
@@ -161,14 +161,14 @@ Task<> Nfs4Filesystem::write_back_everything() {
 }
 
 Task<bool> Nfs4Filesystem::unmount(Duration patience) {
-  co_await loops_[0].resume_here();
+  co_await parts_.loops[0].resume_here();
   stopping_ = true;
   held_timer_.cancel();
   states_.closer().close_at_once();
   const TimePoint end = Clock::now() + patience;
   bool written = true;
   if (std::exchange(mounted_, false))
-    written = co_await finish_within(loops_[0], write_back_everything(), patience);
+    written = co_await finish_within(parts_.loops[0], write_back_everything(), patience);
   // The data is on the server. If the server does not answer DESTROY_SESSION, our lease expires by itself.
   const Duration left = std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100));
   const bool answered = co_await session_.stop(std::min<Duration>(left, kFarewell));

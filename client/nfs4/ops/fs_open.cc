@@ -161,7 +161,7 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
 Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
   if (!reads_with_open_) return {};
   const size_t size = ahead_.worth_reading_with_open(node, flags);
-  return size == 0 || size > protocol_.limits_of(node).rsize ? Slice{} : buffers_.slice(size);
+  return size == 0 || size > protocol_.limits_of(node).rsize ? Slice{} : parts_.buffers.slice(size);
 }
 
 void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
