@@ -58,7 +58,7 @@ class ScriptCase(LeftoverCase):
             os.symlink(os.path.join(ROOT, "scripts", name), os.path.join(self.tree, "scripts", name))
         for name in ("tests", "docs", "packaging", "README.md", "CONTRIBUTING.md"):  # the sources that a test's world contains
             os.symlink(os.path.join(ROOT, name), os.path.join(self.tree, name))
-        for name in ("release", "profiled"):
+        for name in ("release", "parts", "profiled"):
             os.symlink(os.path.abspath(arguments.build), os.path.join(self.tree, "build", name))
         for name in ("scripts/setup", "bin/cmake", "bin/ctest"):
             self.put(name, STAND_IN)
@@ -97,9 +97,9 @@ class ScriptCase(LeftoverCase):
             process.wait(60)
         process.stdout.close()
 
-    def start_and_stop_at(self, step, script):
+    def start_and_stop_at(self, step, script, *argv):
         self.put("stop-at", step)
-        process = self.start(script)
+        process = self.start(script, *argv)
         self.assertEqual(self.text("reached"), "reached\n")  # waits for it
         self.assertTrue(self.processes(), "the mark is seen")
         return process
@@ -112,9 +112,16 @@ class Test(ScriptCase):
     STEPS = ["setup --guests", "cmake --preset", "cmake --build", "ctest --test-dir"]
 
     def test_to_its_end(self):
-        process = self.start("test")
+        process = self.start("test", "release")
         self.assertEqual(process.wait(60), 0, process.stdout.read())
         self.assertEqual(self.called(), self.STEPS)
+        self.nothing_left()
+
+    def test_what_it_tests_when_nothing_is_said(self):
+        process = self.start("test")
+        self.assertEqual(process.wait(60), 0, process.stdout.read())
+        self.assertEqual(self.called(), self.STEPS[:3] + self.STEPS[1:])
+        self.assertEqual(re.findall("--preset ([a-z]+)", self.text("arguments")), ["release", "parts"])
         self.nothing_left()
 
     def test_a_step_that_fails_is_the_last_one(self):
@@ -128,7 +135,7 @@ class Test(ScriptCase):
             for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 with self.subTest(step=step, signal=signum.name):
                     self.put("called", "")
-                    process = self.start_and_stop_at(step, "test")
+                    process = self.start_and_stop_at(step, "test", "release")
                     process.send_signal(signum)
                     self.assertEqual(process.wait(30), STATUS)
                     self.assertEqual(self.called(), self.STEPS[:number])
@@ -137,7 +144,7 @@ class Test(ScriptCase):
     def test_control_c_reaches_every_process_of_the_terminal(self):
         for step in self.STEPS:
             with self.subTest(step=step):
-                process = self.start_and_stop_at(step, "test")
+                process = self.start_and_stop_at(step, "test", "release")
                 os.killpg(process.pid, signal.SIGINT)
                 self.assertEqual(process.wait(30), STATUS)
                 self.nothing_left(within=10)
