@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: cmake -D BUILD=DIR -P profile_used.cmake
 # Fails if the build in DIR could not use a recorded profile: g++ looks for X.gcda beside X.o, and says nothing if none is there.
-file(GLOB_RECURSE recorded ${BUILD}/*.gcda)
+file(GLOB_RECURSE recorded "${BUILD}/*.gcda")
 set(apart "")
 foreach(file IN LISTS recorded)
-  string(REGEX REPLACE "\\.gcda$" ".o" object ${file})
-  if(NOT EXISTS ${object})
-    list(APPEND apart ${file})
+  string(REGEX REPLACE "\\.gcda$" ".o" object "${file}")
+  if(NOT EXISTS "${object}" OR "${file}" IS_NEWER_THAN "${object}")
+    list(APPEND apart "${file}")
   endif()
 endforeach()
 list(LENGTH recorded count)

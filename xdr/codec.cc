@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace nfsrdma::xdr {
 
@@ -19,6 +20,15 @@ bool Encoder::fail(const char* what) {
   if (ok_) failure_ = what;
   ok_ = false;
   return false;
+}
+
+void Encoder::end_batch() noexcept {
+  try {
+    flush();
+  } catch (const std::bad_alloc&) {
+    waiting_ = 0;
+    fail("no memory");
+  }
 }
 
 bool Encoder::fixed(ConstBytes bytes) {

@@ -63,8 +63,8 @@ concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
 // ---------------------------------------------------------------------------------------------------------
 class Encoder {
  public:
-  // Appends to `out`. The caller owns it and must not resize it meanwhile. XDR position 0 is the present end
-  // of `out`, so a record mark or transport header may precede it.
+  // Appends to `out`. The caller owns it, and must not resize it meanwhile or look at it while a Batch
+  // exists. XDR position 0 is the present end of `out`, so a record mark or transport header may precede it.
   explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr)
       : out_(out), bulks_(bulks), start_(out.size()) {}
   Encoder(const Encoder&) = delete;
@@ -76,7 +76,7 @@ class Encoder {
    public:
     explicit Batch(Encoder& encoder) : encoder_(encoder) { ++encoder_.batches_; }
     ~Batch() {
-      if (--encoder_.batches_ == 0) encoder_.flush();
+      if (--encoder_.batches_ == 0) encoder_.end_batch();
     }
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
@@ -128,6 +128,8 @@ class Encoder {
   }
   bool put64(uint64_t v) { return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v)); }
 
+  // Fails if there is no memory.
+  void end_batch() noexcept;
   void flush() {
     out_.insert(out_.end(), words_.data(), words_.data() + waiting_);
     waiting_ = 0;

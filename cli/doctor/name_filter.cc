@@ -32,8 +32,8 @@ std::string lower(std::string_view in) {
 }
 
 bool is_unit(std::string_view word) {
-  static constexpr std::string_view kUnits[] = {"ns",  "us", "ms",  "s",  "min", "h", "d", "%", "B", "kB",
-                                                "KiB", "MB", "MiB", "GB", "GiB", "k", "K", "M", "G"};
+  static constexpr std::string_view kUnits[] = {"ns", "us",  "ms", "s",   "min", "B",
+                                                "kB", "KiB", "MB", "MiB", "GB",  "GiB"};
   return std::find(std::begin(kUnits), std::end(kUnits), word) != std::end(kUnits);
 }
 
@@ -42,7 +42,8 @@ bool is_number(std::string_view word) {
   if (word.starts_with("0x")) return word.find_first_not_of("0123456789abcdef", 2) == std::string_view::npos;
   const size_t digits = word.find_first_not_of("0123456789.-");
   if (digits == 0 || std::count(word.begin(), word.end(), '.') > 1) return false;
-  return digits == std::string_view::npos || is_unit(word.substr(digits));
+  if (digits == std::string_view::npos) return true;
+  return is_digit(word[digits - 1]) && is_unit(word.substr(digits));
 }
 
 // System files that reports may name.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace nfsrdma::cli {
@@ -110,6 +111,10 @@ void ForegroundReporter::background(std::string_view why) {
 }
 
 bool notify_service_manager(const char* state) {
+  // Names of Unix sockets only: the daemon may make no other kind that libsystemd knows
+  // (system_call_filter.h).
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  if (name == nullptr || (name[0] != '/' && name[0] != '@')) return false;
   return sd_notify(0, state) > 0;
 }
 

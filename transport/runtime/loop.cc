@@ -46,9 +46,7 @@ Detached run_detached(Task<> task, std::atomic<size_t>& live) {
 
 }  // namespace
 
-// One thread uses the context's descriptors, so Asio need not lock them; post() is for any thread and still
-// locks.
-Loop::Loop(unsigned index) : index_(index), context_(ASIO_CONCURRENCY_HINT_UNSAFE_IO) {}
+Loop::Loop(unsigned index) : index_(index), context_(1) {}
 Loop::~Loop() = default;
 
 void Loop::run() {

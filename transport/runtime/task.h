@@ -41,11 +41,18 @@ struct TaskStart {
   static inline thread_local TaskStart* innermost = nullptr;
 };
 
+// clang keeps the address of a thread's variable across a suspension, behind which another thread may run.
+#ifdef __clang__
+#define NFSRDMA_FRAME_CALL [[gnu::noinline]]
+#else
+#define NFSRDMA_FRAME_CALL
+#endif
+
 // Memory for coroutine frames, reused by the thread that destroyed them. Many frames are longer than what
 // malloc keeps at hand, and one request needs a dozen.
 class FrameStore {
  public:
-  static void* take(size_t bytes) {
+  NFSRDMA_FRAME_CALL static void* take(size_t bytes) {
     if (bytes > kLongest) return ::operator new(bytes);
     Free& free = free_[(bytes - 1) / kStep];
     if (free.first == nullptr) [[unlikely]]
@@ -53,7 +60,7 @@ class FrameStore {
     --free.count;
     return std::exchange(free.first, *static_cast<void**>(free.first));
   }
-  static void give_back(void* frame, size_t bytes) {
+  NFSRDMA_FRAME_CALL static void give_back(void* frame, size_t bytes) {
     if (bytes > kLongest) return ::operator delete(frame);
     Free& free = free_[(bytes - 1) / kStep];
     if (!ends_with_thread_) [[unlikely]]
@@ -85,6 +92,8 @@ class FrameStore {
   static inline thread_local constinit std::array<Free, kLongest / kStep + 1> free_{};
   static inline thread_local constinit bool ends_with_thread_ = false;
 };
+
+#undef NFSRDMA_FRAME_CALL
 
 struct TaskPromiseBase {
   static void* operator new(size_t bytes) { return FrameStore::take(bytes); }

@@ -412,7 +412,7 @@ TEST(NameFilter, WordsOfNobodysVocabulary_AreNames) {
 TEST(NameFilter, NumbersWithAUnit_AreNumbers) {
   NameFilter f = filter();
   EXPECT_EQ(f.text("locks 100ms 5s 64KiB 99.5% 1.5GiB lost"), "locks 100ms 5s 64KiB 99.5% 1.5GiB lost");
-  EXPECT_EQ(f.text("5salaries 10.0.0.1s"), "name-1 address-1");
+  EXPECT_EQ(f.text("5salaries 10.0.0.1s 3M -s"), "name-1 address-1 name-2 name-3");
 }
 
 TEST(NameFilter, TheSameName_HasTheSameStandIn) {

@@ -84,7 +84,7 @@ TEST(BufferPool, BuffersOfManyPages_LieInMemoryThatMayHaveHugeOnes) {
 // Memory outside the pool shows whether the system has any huge pages.
 TEST(BufferPool, BuffersOfManyPages_AreInHugeOnes) {
 #ifdef NFSRDMA_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer's allocator puts slabs where no huge page fits";
+  GTEST_SKIP() << "a sanitizer's allocator puts slabs where no huge page fits";
 #endif
   constexpr size_t kSlabs = 8, kBytes = kSlabs * BufferPool::kSlabBytes;
   void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
