@@ -161,8 +161,9 @@ struct RefuseHeader {
 struct Credits {
   uint32_t granted = 1;
 };
-// sr_target_highest_slotid of all sessions. The server enforces it once the client has reported the new
-// highest slot.
+// For all sessions: `target` is how many slots the server wants the client to use, so
+// sr_target_highest_slotid becomes `target` - 1. It is limited to the session's slots. The server enforces a
+// lower target once the client has received it and sends an sa_highest_slotid that is not above it.
 struct Slots {
   uint32_t target = 1;
 };

@@ -105,8 +105,8 @@ class Server {
   void advance_clock(std::chrono::nanoseconds by);
   void drop_connections(bool abort = false);
   size_t connections();
-  // The server stops or resumes reading from the existing connections. While it is paused, TCP data
-  // waits in the sockets and RPC-over-RDMA messages wait in their links.
+  // The server stops or resumes reading from the existing connections. While it is paused, TCP data waits in
+  // the sockets. RPC-over-RDMA messages are still received, and wait in the server's memory (RdmaLink).
   void pause_reading(bool pause);
   // Replies on connections accepted from now on are sent in fragments of this many bytes; 0: one fragment.
   void fragment_replies(size_t bytes);
@@ -117,8 +117,9 @@ class Server {
   void expire_lease(nfs4::clientid4 client);
   bool revoke(const nfs4::stateid4& id);  // an administrative revocation
   void forget_session(const nfs4::sessionid4& id);
-  // sr_target_highest_slotid of all sessions. The server enforces it once the client has reported the new
-  // highest slot.
+  // For all sessions: `slots` is how many slots the server wants the client to use, so
+  // sr_target_highest_slotid becomes `slots` - 1. It is limited to the session's slots. The server enforces a
+  // lower target once the client has received it and sends an sa_highest_slotid that is not above it.
   void set_target_slots(uint32_t slots);
   // Recalls every delegation of a file; returns how many there were.
   size_t recall(std::string_view path);

@@ -94,8 +94,8 @@ class Adaptor {
 
   // The context of a request that names files: the caller's credential and thread.
   client::RequestContext context(const FuseRequest& request);
-  // The same for a request that changes names or attributes. An early answer cancels the change if it has not
-  // been sent.
+  // As context(), for a request that changes names. If the request is answered early (loop_requests.h) before
+  // the change was sent to the server, the change is not sent.
   client::RequestContext changing(FuseRequest& request);
   // Call it when such a change has ended. If the request was answered early, the kernel dropped its cache
   // entries at that time and may have looked them up again before the change was made. So the kernel is told

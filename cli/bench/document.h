@@ -52,13 +52,15 @@ struct Pair {
 
 enum class PlotKind { kBars, kLines, kGrid, kCloud, kMap };
 
-// What a plot draws:
-//   bars   a group of bars for each metric, a bar for each contender
-//   lines  y over the quantity x of `at`, a line for each contender
-//   grid   a panel for each contender; in it y over x, a line for each value of `along`
-//   cloud  y over x, both measured; a point for each value of `along`; a line joins a contender's points in
-//          the order of `along`
-//   map    compare[0].of / compare[0].over for each pair of values of x and `along`
+// What a plot draws. x, y and `along` are the quantities that these members of Plot name:
+//   bars   y; a group of bars for each metric, a bar for each contender
+//   lines  y over x; a line for each contender
+//   grid   y over x; a panel for each contender, in it a line for each value of `along`
+//   cloud  y over x; a point for each value of `along`; a line joins a contender's points in the order of
+//          `along`
+//   map    the ratio of y, compare[0].of to compare[0].over, for each pair of values of x and `along`
+// y is measured (Measurement::values), and so is the x of a cloud. Every other x, and `along`, belongs to the
+// point of the series (Measurement::at).
 struct Plot {
   PlotKind kind = PlotKind::kBars;
   std::string title;

@@ -21,8 +21,9 @@ bool matches(const Measurement& m, const Plot& plot) {
   });
 }
 
-// The rounds of the target's references. Several references are combined in the rounds that all of them have.
-// Without a reference every value is 1.
+// The divisor of the target's ratio, for each round: the value of its reference (Target::over), or the
+// combined value of several references, without the rounds that one of them lacks. If there is no reference,
+// the divisor is 1 in every round.
 Rounds combined(const Document& document, const Target& target) {
   Rounds total;
   if (target.over.empty()) {

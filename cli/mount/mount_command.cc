@@ -96,7 +96,8 @@ Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, cons
 // A failure here only prints a warning: the mount works without the table's line.
 void put_into_mount_table(const std::string& program, const MountPlan& plan) {
   if (!plan.root || plan.mount_namespace || plan.request.no_mount_table) return;
-  // With bg the mount may follow later; until then nobody reads the line.
+  // With the option bg, the daemon may mount later. The line is added now all the same: it has no effect
+  // while nothing is mounted on the directory.
   const std::vector<RawOption>& options =
       plan.request.written.empty() ? plan.request.options : plan.request.written;
   if (const auto done = add_to_mount_table(plan.source.text, plan.mount_point, options); !done) {

@@ -287,8 +287,8 @@ class MountDaemon {
     });
   }
 
-  // The attempt cannot be cancelled, because a slot is never abandoned. The process can exit: nothing is
-  // mounted yet.
+  // The attempt cannot be cancelled: a request that was sent keeps its session slot until the reply arrives
+  // (slot_table.h). But the process can exit, because nothing is mounted yet.
   void attempt_too_long() {
     const std::string why = last_error_.empty() ? no_answer() : last_error_;
     end_now(Failure(MountExit::kFailed, fmt::format("{}: {}; {}", plan_.source.text, why, advice())));

@@ -5,9 +5,9 @@
 // writes, open state and session. So the tools connect to the daemon first and remove the mount. Then they
 // wait until the daemon says that all data is on the server and has exited. If the daemon is dead (SIGKILL:
 // no process listens on its socket), the mount is removed without waiting. If the daemon cannot be found, a
-// warning says so. A daemon that does not answer is waited for all the same. With `force` it is not: the
-// kernel aborts the FUSE connection (/sys/fs/fuse/connections, which the mount's owner may write to), and the
-// mount is detached.
+// warning says so. A daemon that does not answer is waited for all the same, unless `force` is set. With
+// `force` the tools abort the FUSE connection of such a daemon (/sys/fs/fuse/connections, which the mount's
+// owner may write to) and do not wait for the daemon. If the mount is still busy then, it is detached.
 //
 // Root uses umount2(2), other users fusermount3. Both run in a child process: the kernel may write pages back
 // through a server that does not answer, and --timeout must still hold. Blocking; for command-line programs.

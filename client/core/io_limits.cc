@@ -14,8 +14,9 @@ constexpr uint32_t kUsualIo = 4096;
 
 uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message) {
   uint64_t most = kLargestIo;
-  // A server that says less is asked for more than it gives (as Linux' client does): a request for each of
-  // the bytes of a large read would be the end of both.
+  // A limit below kLeastIo is replaced by kUsualIo, as in the Linux client. The server may then transfer
+  // fewer bytes than requested. With a limit of 1, for example, a large read would need a request for each
+  // byte.
   if (of_file_system != 0) most = std::min(most, of_file_system < kLeastIo ? kUsualIo : of_file_system);
   most = std::min<uint64_t>(most, of_message);
   // Whole pages, as the kernel asks, where nobody has asked for something else.

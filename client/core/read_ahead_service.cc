@@ -181,7 +181,8 @@ size_t ReadAheadService::worth_reading_with_open(const NodeRef& node, int flags)
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
-  // If many files are opened and not read, the READ is left out; now and then one is tried again.
+  // The data of the last kOpenedUnread or more OPENs that had a READ was never read: leave the READ out of
+  // this OPEN's COMPOUND. Every kTriedAgain-th such OPEN still has one, to find out whether that has changed.
   if (opened_unread_ >= kOpenedUnread && ++opened_plain_ % kTriedAgain != 0) return 0;
   return size;
 }

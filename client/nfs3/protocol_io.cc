@@ -65,9 +65,10 @@ Task<Result<nfs4::verifier4>> Nfs3Protocol::commit_on_server(NodeRef node, rpc::
   co_return answer->verifier;
 }
 
-// RFC 8881 section 18.23.3 reserves the cookies 1 and 2; RFC 1813 does not. On some servers "." has cookie 0
-// and the first name 2. A listing uses offsets 1 and 2 for "." and "..", so these cookies are exchanged with
-// large ones, which such servers do not use.
+// Exchanges the cookies 1 and 2 with two large values, in both directions. Our listings use the offsets 1 and
+// 2 for "." and ".." (Listing), so no other entry may have them. RFC 8881 section 18.23.3 reserves these
+// cookies; RFC 1813 does not. Some servers (go-nfs) count the entries: "." has cookie 0, and the first name
+// after ".." has cookie 2. Such servers do not use the large values.
 static uint64_t exchanged(uint64_t cookie) {
   constexpr uint64_t kStandIn = INT64_MAX - 3;
   if (cookie == 1 || cookie == 2) return kStandIn + cookie;

@@ -65,7 +65,8 @@ std::set<std::string> Recovery::reclaimers(ClientTable& clients) const {
   }
   clients.each_client([&](const Client& client) {
     if (!client.confirmed || !client.reclaim_complete) return;
-    // Another client may have used what was revoked, whatever the reason.
+    // A client may not reclaim after a restart while it has revoked state that it has not freed: another
+    // client may have got a conflicting lock since (RFC 8881 section 8.4.3). Every kind of revocation counts.
     const uint32_t revoked = client.revoked_expired + client.revoked_admin + client.revoked_recall;
     if (client.expired_all || revoked > 0) {
       owners.erase(client.owner.co_ownerid);

@@ -122,7 +122,8 @@ void RdmaConnection::stray() {
 void RdmaConnection::on_call(ConstBytes body, uint32_t invalidated) {
   if (invalidated != 0) return broken(kNoAnswer);
   if (!in_.chunks.empty() || in_.type != rpcrdma::RDMA_MSG) {
-    // Calls in the reverse direction must be inline (RFC 8167 section 5.3, and our CONNPROP says so).
+    // We do not support chunks in the reverse direction. RFC 8167 section 5.3 then requires ERR_CHUNK. In
+    // version 2, our CONNPROP has announced that (RDMA2_RVREQSUP_INLINE).
     rpcrdma::error error{rpcrdma::ERR_CHUNK, 0, 0};
     if (version_ == rpcrdma::kVersion2) {
       const bool reads = !in_.chunks.reads.empty();

@@ -200,7 +200,8 @@ std::optional<rpcrdma::error> Responder::check_chunks(bool has_body) const {
   if (zero != (in_.type == rpcrdma::RDMA_NOMSG)) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
   // The whole message is in the chunk then.
   if (zero && has_body) return refusal(rpcrdma::RDMA2_ERR_BAD_XDR, 0);
-  // The header of the reply repeats these, except for the Read list (RFC 8166 section 4.3).
+  // The header of the reply repeats the call's Write list and Reply chunk; its Read list is empty (RFC 8166
+  // section 4.3). That header must fit into the client's inline limit.
   const size_t segments = c.writes.all().size() + c.reply.size();
   const size_t bytes = rpcrdma::encoded_bytes(in_) - c.reads.size() * rpcrdma::kReadSegmentBytes;
   if (bytes > inline_send_)

@@ -16,9 +16,10 @@
 // read that fits no stream is a seek, and the rest of the prediction is not requested any more.
 //
 // With several loops or an asynchronous reader, the reads of a forward stream may arrive out of order. Once
-// it is established, a forward stream accepts reads up to kSlackBytes ahead, a few at a time, and reads
-// before its place. If the skipped bytes are never read, only runs of kSlackBytes without a skip let it skip
-// again. Otherwise the client would read all skipped bytes ahead.
+// it is established, a forward stream accepts reads up to kSlackBytes ahead of its place, and late reads
+// before its place. Every read ahead of the place adds one to a count of skips; every late read subtracts
+// one; a run of kSlackBytes without a skip sets the count to zero. At more than kMostGaps skips the stream is
+// dropped: the skipped bytes are probably not wanted, and the client would read all of them ahead.
 #pragma once
 
 #include <cstddef>

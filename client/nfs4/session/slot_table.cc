@@ -47,8 +47,8 @@ std::optional<uint32_t> SlotTable::lowest_free() const {
     if (!slots_[i].uncertain) return i;
     if (!uncertain) uncertain = i;
   }
-  // Uncertain slots come last: the server may still be executing the lost request, and the slot is of no use
-  // before that ends.
+  // Slots whose last request got no usable reply (SlotUse::kUncertain) are used last: the server may still be
+  // executing that request, and the slot cannot be used before that ends.
   return uncertain;
 }
 

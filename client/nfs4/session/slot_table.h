@@ -109,7 +109,8 @@ class SlotTable {
 
   mutable Mutex mutex_;
   WaitQueue waiters_ NFSRDMA_GUARDED_BY(mutex_), ahead_ NFSRDMA_GUARDED_BY(mutex_);  // ahead_ is served first
-  // For waiters being resumed; the first to run takes the first slot.
+  // Slots reserved for waiters that are being resumed, in the order in which they were reserved. Whichever
+  // waiter runs first takes the one at the front.
   std::deque<uint32_t> reserved_ NFSRDMA_GUARDED_BY(mutex_);
   // Number of waiters being resumed: at least reserved_.size().
   size_t returning_ NFSRDMA_GUARDED_BY(mutex_) = 0;
