@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ladder: the transports and NFS versions that a mount tries, in order, and why it left the better ones
-// (DESIGN.md section 4).
+// (docs/dev/overview.md).
 //
 //     RDMA device      NFSv4.1, port 20049; skipped if this machine has no device
 //     software RDMA    NFSv4.1, port 20049

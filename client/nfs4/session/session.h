@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: one client ID and one session with the filer, over one transport per loop (RFC 8881
+// Session: one client ID and one session with the server, over one transport per loop (RFC 8881
 // sections 2.4, 2.10).
 //
 // Owned by the Nfs4Filesystem of a mount; created and destroyed while no loop uses it. run() may be called on
@@ -9,7 +9,7 @@
 //
 //   connection lost: connected again, BIND_CONN_TO_SESSION; pending calls are sent again
 //   BADSESSION, DEADSESSION...: CREATE_SESSION; state is still there
-//   STALE_CLIENTID: the filer restarted; EXCHANGE_ID, CREATE_SESSION, reclaim, RECLAIM_COMPLETE
+//   STALE_CLIENTID: the server restarted; EXCHANGE_ID, CREATE_SESSION, reclaim, RECLAIM_COMPLETE
 //
 // While the session is broken, the slot table is closed and new requests wait. run() sends requests that were
 // in flight again in the new session, and marks them as possibly executed before.
