@@ -36,6 +36,17 @@ void* operator new(size_t n) {
 void* operator new[](size_t n) {
   return counted(n);
 }
+// The standard library's own calls the one above, AddressSanitizer's does not.
+void* operator new(size_t n, const std::nothrow_t&) noexcept {
+  try {
+    return counted(n);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept {
+  release(p);
+}
 void operator delete(void* p) noexcept {
   release(p);
 }
