@@ -74,8 +74,8 @@ function(nfsrdma_target name)
 endfunction()
 
 # nfsrdma_library(NAME SOURCES...): one static library per folder.
-# In a unity build (CMAKE_UNITY_BUILD) at most eight files of one folder are compiled as one. So
-# names in unnamed namespaces differ within a folder.
+# In a unity build (CMAKE_UNITY_BUILD) at most eight files of one folder are compiled as one. So names in unnamed
+# namespaces differ within a folder.
 function(nfsrdma_library name)
   add_library(${name} STATIC ${ARGN})
   nfsrdma_target(${name})

@@ -7,15 +7,6 @@
 
 namespace nfsrdma::xdr {
 
-namespace {
-
-void append(ByteVector& out, ConstBytes bytes) {
-  out.insert(out.end(), bytes.begin(), bytes.end());
-  for (size_t i = xdr_padding(bytes.size()); i != 0; --i) out.push_back(std::byte{0});  // RFC 4506 section 3
-}
-
-}  // namespace
-
 bool Encoder::fail(const char* what) {
   if (ok_) failure_ = what;
   ok_ = false;
@@ -33,15 +24,16 @@ void Encoder::end_batch() noexcept {
 
 bool Encoder::fixed(ConstBytes bytes) {
   if (!ok_) return false;
-  const size_t padded = xdr_padded(bytes.size());
+  const size_t padded = xdr_padded(bytes.size());  // with zeros (RFC 4506 section 3)
   if (padded > words_.size() / 2) {
     flush();
-    append(out_, bytes);
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+    out_.insert(out_.end(), xdr_padding(bytes.size()), std::byte{0});
     return true;
   }
   if (waiting_ + padded > words_.size()) flush();
   std::byte* const to = words_.data() + waiting_;
-  std::fill(std::copy(bytes.begin(), bytes.end(), to), to + padded, std::byte{0});  // RFC 4506 section 3
+  std::fill(std::copy(bytes.begin(), bytes.end(), to), to + padded, std::byte{0});
   waiting_ += padded;
   if (batches_ == 0) flush();
   return true;

@@ -111,7 +111,7 @@ void ForegroundReporter::background(std::string_view why) {
 }
 
 bool notify_service_manager(const char* state) {
-  // Names of Unix sockets only: the daemon may make no other kind that libsystemd knows
+  // libsystemd also takes names of vsock sockets, and root's daemon may open only Unix sockets
   // (system_call_filter.h).
   const char* name = std::getenv("NOTIFY_SOCKET");
   if (name == nullptr || (name[0] != '/' && name[0] != '@')) return false;

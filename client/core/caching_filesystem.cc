@@ -182,8 +182,8 @@ Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext
   // the recall.
   if (co_await sweeper_.revalidate(ctx, found->child))
     co_return attributes_.cached_entry(found->child, names_.entry_ttl(directory, found->belief));
-  parts_.table.names().remove(*directory.get(), name,
-                              parts_.table.next_start());  // the file is gone: send a LOOKUP
+  // The file is gone: send a LOOKUP.
+  parts_.table.names().remove(*directory.get(), name, parts_.table.next_start());
   co_return std::nullopt;
 }
 

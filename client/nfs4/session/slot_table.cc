@@ -73,10 +73,8 @@ SlotTicket SlotTable::take(uint32_t slot) {
 
 std::optional<SlotTicket> SlotTable::try_acquire() {
   MutexLock lock(mutex_);
-  if (shut_down_) return std::nullopt;
   const auto slot = lowest_free();
-  if (!slot) return std::nullopt;
-  return take(*slot);
+  return slot ? std::optional(take(*slot)) : std::nullopt;
 }
 
 Task<std::optional<SlotTicket>> SlotTable::acquire(Place place) {
