@@ -29,13 +29,19 @@ Outcome<DaemonAnswer> ask_daemon(const MountEntry& entry, const Json& request) {
                               entry.owner()));
   }
   const std::string socket = find_control_socket(system_control_places(), entry);
+  const auto unanswered = [&](const Failure& failure) {
+    return refuse(
+        ToolExit::kFailed,
+        fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}', with --force if it hangs",
+                    mount, failure.text, entry.mount_point));
+  };
   auto daemon = ControlClient::connect(socket, entry.owner(), deadline_in(kAnswerTime));
-  if (!daemon) {
-    return refuse(ToolExit::kFailed,
-                  fmt::format("{}: {}; if the daemon has died, run 'nfsrdma-fuse umount {}'", mount,
-                              daemon.error().text, entry.mount_point));
-  }
-  auto answer = daemon->ask(request, deadline_in(kAnswerTime));
+  if (!daemon) return unanswered(daemon.error());
+  const Deadline deadline = deadline_in(kAnswerTime);
+  Outcome<> heard = daemon->send(request, deadline);
+  if (heard) heard = daemon->wait_until_heard(deadline);
+  if (!heard) return unanswered(heard.error());
+  auto answer = daemon->receive(deadline);
   if (!answer) return refuse(ToolExit::kFailed, fmt::format("{}: {}", mount, answer.error().text));
   return DaemonAnswer{*std::move(answer), daemon->peer()};
 }

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from harness.case import Export, HOME, SystemCase, WORK, daemons, is_mounted, needs_mount, needs_root, needs_user, steward
-from harness.mount import HELPER, TOOL, mounts
+from harness.mount import HELPER, TOOL, control_socket, mounts
 from harness.ports import free_port
 
 
@@ -235,12 +235,7 @@ class LifeCycle(SystemCase):
 
     def test_umount_says_when_it_finds_no_daemon(self):
         mounted = self.mount()
-        device = os.stat(mounted.path).st_dev
-        uid = os.getuid()
-        places = ["/run/nfsrdma-fuse"] if uid == 0 else [f"/run/user/{uid}/nfsrdma-fuse"]
-        sockets = [f"{place}/{os.major(device)}-{os.minor(device)}.sock" for place in (*places, f"/tmp/nfsrdma-fuse-{uid}")]
-        (found,) = filter(os.path.exists, sockets)
-        os.unlink(found)
+        os.unlink(control_socket(mounted.path))
         done = subprocess.run([TOOL, "umount", mounted.path], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("its daemon was not found", done.stderr)

@@ -8,11 +8,12 @@ import socket
 import stat
 import subprocess
 import tarfile
+import threading
 import time
 
 from harness.case import HOME, ServerForEach, SystemCase, needs_mount, steward
 from harness.filer import Filer
-from harness.mount import TOOL, daemons
+from harness.mount import TOOL, control_socket, daemons
 from harness.ports import free_port
 
 
@@ -106,6 +107,34 @@ class Doctor(ServerForEach, SystemCase):
         self.assertEqual(found["daemon"][0][0], "bad")
         self.assertIn("umount", found["daemon"][0][2])
         self.run_program(TOOL, "umount", mounted.path)
+
+    def test_a_daemon_that_dies_while_it_is_asked(self):
+        """The kernel closes a dead process' sockets one after the other, so the connection may still be made."""
+        mounted = self.mount()
+        path = control_socket(mounted.path)
+        os.kill(mounted.pid, signal.SIGKILL)
+        self.wait_until(lambda: not daemons(), "the daemon is gone")
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            hanging_up = threading.Thread(target=lambda: listener.accept()[0].close())
+            hanging_up.start()
+            found = self.examine(mounted.path, status=1)
+            hanging_up.join()
+        self.assertIn("hung up", found["daemon"][0][1])
+        self.assertIn("umount", found["daemon"][0][2])
+        self.run_program(TOOL, "umount", mounted.path)
+
+    def test_a_daemon_that_hangs(self):
+        mounted = self.mount()
+        os.kill(mounted.pid, signal.SIGSTOP)
+        try:
+            found = self.examine(mounted.path, status=1)
+        finally:
+            os.kill(mounted.pid, signal.SIGCONT)
+        self.assertIn("does not answer", found["daemon"][0][1])
+        self.assertIn("--force", found["daemon"][0][2])
 
     def test_a_hung_server(self):
         mounted = self.mount("timeo=10")

@@ -29,6 +29,15 @@ def is_mounted(path):
     return any(point == path for _, point, _, _ in mounts())
 
 
+def control_socket(path):
+    """The path of the control socket of this user's mount at `path`."""
+    device, uid = os.stat(path).st_dev, os.getuid()
+    places = ["/run/nfsrdma-fuse" if uid == 0 else f"/run/user/{uid}/nfsrdma-fuse", f"/tmp/nfsrdma-fuse-{uid}"]
+    sockets = [f"{place}/{os.major(device)}-{os.minor(device)}.sock" for place in places]
+    (found,) = filter(os.path.exists, sockets)
+    return found
+
+
 def daemons(path=None):
     """The pids of the program's daemons; with `path` only of the one that serves it."""
     found = []

@@ -327,7 +327,8 @@ TEST(DoctorMount, Daemon) {
   expect(Verdict::kWarn, f, "daemon", "unmounting");
   f.mounts[0].snapshot.reset();
   f.mounts[0].error =
-      "filer:/export on /mnt: refused; if the daemon has died, run 'nfsrdma-fuse umount /mnt'";
+      "filer:/export on /mnt: refused; if the daemon has died, run 'nfsrdma-fuse umount /mnt', with --force "
+      "if it hangs";
   expect(Verdict::kBad, f, "daemon", "umount /mnt");
   f.mounts[0].may_ask = false;
   expect(Verdict::kUnknown, f, "daemon", "another user's");
