@@ -136,6 +136,8 @@ class Runner {
   void sync_all();
   void close_descriptor(size_t index);
   void unmap_at(size_t index);
+  // Before bytes are written up to `end`: see zeroes_beyond_the_end().
+  void write_out_page_at_end(const Descriptor& to, uint64_t end, const std::string& call);
   bool mapped(const InodePtr& inode) const;
   void check_region(int fd, uint64_t offset, uint64_t length, const Inode& inode);
 

@@ -39,9 +39,9 @@ struct Aligned {
 
 // Linux since 6.17 does this with every FUSE file system (seen with bindfs on 6.18): when it writes out a
 // page that was dirtied through a mapping, it zeroes the page beyond the file's size. A write(2) that extends
-// the file puts its bytes into the page before it raises the size. If the page is written out in between, as
-// a recall causes, the bytes are lost in the page, and at the server if the daemon has not read them yet. So
-// the steps avoid a dirty page there.
+// the file puts its bytes into the page before it raises the size, and so does copy_file_range(2), which
+// Linux carries out as writes. If the page is written out in between, as a recall causes, the bytes are lost
+// in the page, and at the server if the daemon has not read them yet. So the steps avoid a dirty page there.
 bool zeroes_beyond_the_end() {
   static const bool since_6_17 = [] {
     utsname system{};
@@ -117,6 +117,14 @@ void Runner::close_file() {
   if (!descriptors_.empty()) close_descriptor(random(descriptors_.size()));
 }
 
+void Runner::write_out_page_at_end(const Descriptor& to, uint64_t end, const std::string& call) {
+  Inode& inode = *to.inode;
+  const bool beyond = end > inode.size && inode.size % kPage != 0;
+  if (!beyond || !inode.map_dirty || !writable(to.flags) || !zeroes_beyond_the_end()) return;
+  if (fsync(to.fd) != 0) throw Mismatch(call + ": fsync before it: " + std::strerror(errno));
+  inode.map_dirty = false;
+}
+
 void Runner::write_file() {
   Descriptor* d = some_descriptor();
   if (d == nullptr) return;
@@ -135,11 +143,7 @@ void Runner::write_file() {
                            std::to_string(place) + (direct ? " direct" : "") +
                            (d->flags & O_APPEND ? " append" : "");
   note(call);
-  const bool beyond = place + length > d->inode->size && d->inode->size % kPage != 0;
-  if (beyond && d->inode->map_dirty && writable(d->flags) && zeroes_beyond_the_end()) {
-    if (fsync(d->fd) != 0) throw Mismatch(call + ": fsync before it: " + std::strerror(errno));
-    d->inode->map_dirty = false;
-  }
+  write_out_page_at_end(*d, place + length, call);
   const std::string bytes = some_bytes(length);
   Aligned buffer((length + kPage - 1) / kPage * kPage);
   std::memcpy(buffer.data.get(), bytes.data(), length);
@@ -325,6 +329,7 @@ void Runner::copy_range() {
   const std::string call = "copy_file_range " + from->path + " at " + std::to_string(in) + " to " + to->path +
                            " at " + std::to_string(out) + ", " + std::to_string(length);
   note(call);
+  write_out_page_at_end(*to, target + length, call);
   const ssize_t count = copy_file_range(from->fd, &in, to->fd, &out, length, 0);
   expect(call, count >= 0 ? 0 : errno, 0);
   const std::string available = from->inode->read(source, length);
