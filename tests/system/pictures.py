@@ -316,13 +316,13 @@ def take_notice(server):
         stack.enter_context(running("dunst", "-conf", settings, env={**screen.environment(), **environment}, stderr=subprocess.DEVNULL))
         stack.enter_context(mounted("actimeo=0", environment=environment))
         os.listdir(FILES)
-        steward.kill(server.pid, signal.SIGSTOP)
+        server.pause()
         try:
             with running("ls", FILES, stdout=subprocess.DEVNULL):
                 wait_until(lambda: screen.rows(), "the user is told")
                 screen.keep("notice")
         finally:
-            steward.kill(server.pid, signal.SIGCONT)
+            server.resume()
 
 
 def take_dialog(server):

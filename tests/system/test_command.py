@@ -14,6 +14,7 @@ import unittest
 
 from harness.case import Export, HOME, SystemCase, WORK, daemons, is_mounted, needs_mount, needs_root, needs_user, steward
 from harness.mount import HELPER, TOOL, control_socket, mounts
+from harness.pausing import pause, resume
 from harness.ports import free_port
 
 
@@ -217,7 +218,7 @@ class LifeCycle(SystemCase):
         mounted = self.mount()
         os.listdir(mounted.path)
         pid = mounted.pid
-        os.kill(pid, signal.SIGSTOP)
+        pause(pid)
         try:
             umount = self.start_program(TOOL, "umount", "--verbose", mounted.path, stderr=subprocess.PIPE)
             said = ""
@@ -227,7 +228,7 @@ class LifeCycle(SystemCase):
                 said += line
             self.assertFalse(is_mounted(mounted.path))
         finally:
-            os.kill(pid, signal.SIGCONT)
+            resume(pid)
         status = umount.wait(60)
         self.assertEqual(daemons(), [], "umount has returned before the daemon ended")
         self.assertIn(status, (0, 4))  # 4: it ended by itself
@@ -390,14 +391,14 @@ class MountCommand(SystemCase):
         path = self.local("mnt")
         self.run_program("mount", "-t", "nfsrdma-fuse", "127.0.0.1:/export", path, "-o", f"port={self.server.port},proto=tcp")
         os.listdir(path)
-        os.kill(self.server.pid, signal.SIGSTOP)
+        self.server.pause()
         try:
             umount = self.start_program("umount", path)
             self.wait_until(lambda: not is_mounted(path), "it is unmounted")
             time.sleep(1)
             self.assertIsNone(umount.poll(), "umount(8) has not waited for the daemon")
         finally:
-            os.kill(self.server.pid, signal.SIGCONT)
+            self.server.resume()
         self.assertEqual(umount.wait(60), 0)
         self.assertEqual(daemons(), [], "umount(8) has returned before the daemon ended")
 

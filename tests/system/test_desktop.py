@@ -3,14 +3,13 @@
 
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
 import time
 import unittest
 
-from harness.case import ServerForEach, SystemCase, WORK, needs_mount, needs_user, steward
+from harness.case import ServerForEach, SystemCase, WORK, needs_mount, needs_user
 from harness.filer import Filer
 from harness.mount import TOOL
 
@@ -44,7 +43,7 @@ class SilentServer(ServerForEach, SystemCase):
         self.look()
         self.run_program("df", self.files.path)
         time.sleep(1.5)  # all cached attributes have expired
-        steward.kill(self.server.pid, signal.SIGSTOP)
+        self.server.pause()
         self.stopped = True
         self.addCleanup(self.wake)
 
@@ -54,7 +53,7 @@ class SilentServer(ServerForEach, SystemCase):
 
     def wake(self):
         if self.stopped:
-            steward.kill(self.server.pid, signal.SIGCONT)
+            self.server.resume()
             self.stopped = False
 
     def look(self, **more):

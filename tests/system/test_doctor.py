@@ -11,9 +11,10 @@ import tarfile
 import threading
 import time
 
-from harness.case import HOME, ServerForEach, SystemCase, needs_mount, steward
+from harness.case import HOME, ServerForEach, SystemCase, needs_mount
 from harness.filer import Filer
 from harness.mount import TOOL, control_socket, daemons
+from harness.pausing import pause, resume
 from harness.ports import free_port
 
 
@@ -128,22 +129,22 @@ class Doctor(ServerForEach, SystemCase):
 
     def test_a_daemon_that_hangs(self):
         mounted = self.mount()
-        os.kill(mounted.pid, signal.SIGSTOP)
+        pause(mounted.pid)
         try:
             found = self.examine(mounted.path, status=1)
         finally:
-            os.kill(mounted.pid, signal.SIGCONT)
+            resume(mounted.pid)
         self.assertIn("does not answer", found["daemon"][0][1])
         self.assertIn("--force", found["daemon"][0][2])
 
     def test_a_hung_server(self):
         mounted = self.mount("timeo=10")
         os.listdir(mounted.path)
-        steward.kill(self.server.pid, signal.SIGSTOP)
+        self.server.pause()
         try:
             found = self.examine(mounted.path, status=1)
         finally:
-            steward.kill(self.server.pid, signal.SIGCONT)
+            self.server.resume()
         self.assertIn("answers nothing", found["version"][0][1])
 
     def test_what_is_no_mount(self):

@@ -4,7 +4,6 @@
 import mmap
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import unittest
@@ -50,8 +49,8 @@ class Gdb(ServerForEach, SystemCase):
         with open(path, "wb") as file:
             file.write(b"x" * (1 << 20))
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
-        os.kill(self.server.pid, signal.SIGSTOP)
-        self.addCleanup(os.kill, self.server.pid, signal.SIGCONT)
+        self.server.pause()
+        self.addCleanup(self.server.resume)
         read = []
         reader = threading.Thread(target=lambda: read.append(os.preadv(descriptor, [mmap.mmap(-1, 65536)], 0)), daemon=True)
         reader.start()
@@ -65,7 +64,7 @@ class Gdb(ServerForEach, SystemCase):
         self.assertEqual(names[0], "nfsrdma::rpc::ClientTransport::call", names)
         self.assertTrue(any(name.startswith("nfsrdma::fuse::") for name in names), names)
         self.assertEqual(names[-1], "nfsrdma::{anonymous}::run_detached", names)
-        os.kill(self.server.pid, signal.SIGCONT)
+        self.server.resume()
         reader.join(60)
         os.close(descriptor)
         self.assertEqual(read, [65536])

@@ -20,6 +20,7 @@ import urllib.request
 
 from harness.case import SystemCase, daemons, is_mounted, needs_mount, needs_root, steward
 from harness.mount import TOOL
+from harness.pausing import pause, resume
 from harness.ports import free_port
 
 
@@ -453,7 +454,7 @@ class Top(SystemCase):
 
     def test_silent_daemon(self):
         first, second = self.mount(), self.mount()
-        os.kill(first.pid, signal.SIGSTOP)
+        pause(first.pid)
         try:
             top = self.terminal("--interval", "0.3")
             top.until(lambda text: f"on {first.path}" in text and "does not answer" in text, "the silent one is shown as such")
@@ -467,7 +468,7 @@ class Top(SystemCase):
             top.press("q")
             self.assertEqual(top.end(), 0)
         finally:
-            os.kill(first.pid, signal.SIGCONT)
+            resume(first.pid)
         self.assertNotIn("does not answer", self.run_program(TOOL, "top", "--batch", "--count", "1"))
 
     def test_mount_that_goes(self):

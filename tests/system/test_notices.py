@@ -4,7 +4,6 @@
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import time
 import unittest
@@ -12,6 +11,7 @@ import unittest
 from harness.case import HOME, ServerForEach, SystemCase, needs_mount, needs_root, needs_user, steward
 from harness.filer import Filer
 from harness.mount import TOOL
+from harness.pausing import pause, resume
 
 SILENT, BACK, FULL, LOST = "does not answer", "answers again", "no room left", "Locks on files were lost"
 
@@ -52,8 +52,8 @@ class OnABus(ServerForEach, SystemCase):
         self.server.start()
 
     def stop_server(self):
-        steward.kill(self.server.pid, signal.SIGSTOP)
-        self.addCleanup(lambda: self.server.pid and steward.kill(self.server.pid, signal.SIGCONT))
+        self.server.pause()
+        self.addCleanup(lambda: self.server.pid and self.server.resume())
 
 
 @needs_user()
@@ -68,7 +68,7 @@ class Notices(OnABus):
         self.assertIn(mounted.path, self.heard())
         self.assertIn(self.server.source(), self.heard())
         time.sleep(4)  # the daemon checks again
-        steward.kill(self.server.pid, signal.SIGCONT)
+        self.server.resume()
         self.wait_until(lambda: BACK in self.heard(), "the user is told")
         self.assertEqual(self.heard().count(SILENT), 1)
 
@@ -95,7 +95,7 @@ class Notices(OnABus):
     def test_a_bus_that_hangs_holds_up_nothing(self):
         self.start_small_server()
         mounted = self.mount()
-        self.bus.send_signal(signal.SIGSTOP)
+        pause(self.bus.pid)
         try:
             self.fill(mounted)
             time.sleep(4)
@@ -104,7 +104,7 @@ class Notices(OnABus):
             mounted.umount(timeout=20)
             self.assertLess(time.monotonic() - begin, 10)
         finally:
-            self.bus.send_signal(signal.SIGCONT)
+            resume(self.bus.pid)
 
 
 @needs_root()

@@ -14,6 +14,7 @@ import unittest
 
 from harness.case import HOME, SystemCase, daemons, is_mounted, needs_mount, needs_root, needs_user, steward
 from harness.mount import HELPER, Mount, TOOL, mounts
+from harness.pausing import pause, resume
 from harness.ports import free_port
 
 
@@ -341,7 +342,7 @@ class Unmount(OptionCase):
 
     def force_away(self, command, mounted, pid, status=4):
         """Runs a forced unmount of a mount whose daemon is stopped, and continues the daemon, which ends."""
-        os.kill(pid, signal.SIGSTOP)
+        pause(pid)
         try:
             done = subprocess.run([*command, mounted.path], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, status, done.stderr)
@@ -349,7 +350,7 @@ class Unmount(OptionCase):
             self.assertFalse(is_mounted(mounted.path))
             self.assertEqual(daemons(), [pid])
         finally:
-            os.kill(pid, signal.SIGCONT)
+            resume(pid)
         self.wait_until(lambda: not daemons(), "the daemon ends")
         self.assertTrue(self.log_lines(mounted, "told to give up"))
         self.assertEqual(self.log_lines(mounted, r"\[error\]"), [])

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 
-from . import steward
+from . import pausing, steward
 from .ports import free_port
 from .steward import WORK
 
@@ -66,6 +66,12 @@ class Filer:
         status = self.ended(timeout)
         self.pid = None
         return status
+
+    def pause(self):
+        pausing.pause(self.pid, steward.kill)
+
+    def resume(self):
+        pausing.resume(self.pid, steward.kill)
 
     def restart(self, down=0.0, forget=False):
         """forget: the restarted server does not know its clients any more."""

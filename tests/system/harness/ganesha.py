@@ -21,7 +21,6 @@ Facts about Debian 12's 4.3 and Debian 13's 6.5 (VFS backend) that the tests rel
 
 import dataclasses
 import functools
-import glob
 import os
 import re
 import signal
@@ -30,7 +29,7 @@ import struct
 import subprocess
 import time
 
-from . import steward
+from . import pausing, steward
 from .ports import free_port
 from .steward import WORK
 
@@ -206,21 +205,10 @@ LOG {{ Default_Log_Level = EVENT; }}
         return self.start()
 
     def pause(self):
-        """SIGSTOP: connections stay open and nothing is answered. Every thread has stopped when this returns."""
-        steward.kill(self.pid, signal.SIGSTOP)
-        while not all(self.stopped(path) for path in glob.glob(f"/proc/{self.pid}/task/*/stat")):
-            time.sleep(0.001)
-
-    @staticmethod
-    def stopped(path):
-        try:
-            with open(path) as stat:
-                return stat.read().rsplit(")", 1)[1].split()[0] == "T"
-        except OSError:
-            return True  # that thread has ended
+        pausing.pause(self.pid, steward.kill)
 
     def resume(self):
-        steward.kill(self.pid, signal.SIGCONT)
+        pausing.resume(self.pid, steward.kill)
 
     def cpu_seconds(self):
         with open(f"/proc/{self.pid}/stat") as stat:
