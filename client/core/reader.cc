@@ -38,22 +38,21 @@ constexpr int kTriesForMemory = 100;
 
 Task<Result<ReadReply>> Reader::read_one_by_one(OpenFileRef open, const IoAccount& account, uint64_t offset,
                                                 size_t size) {
-  const uint32_t rsize = protocol_.limits_of(cached_open(open).node).rsize;
   ReadReply reply;
   Slice room;
   while (reply.size < size) {
     // After a short READ, the next READ uses the rest of the buffer.
-    if (room.bytes.empty()) room = buffers_.slice(std::min<size_t>(size - reply.size, rsize));
+    if (room.bytes.empty()) room = buffers_.slice(size - reply.size);
     for (int tries = 0; !room.buffer && tries < kTriesForMemory; ++tries) {
       write_back_.memory_refused();
       co_await Loop::current()->sleep(std::chrono::milliseconds(20));
-      room = buffers_.slice(std::min<size_t>(size - reply.size, rsize));
+      room = buffers_.slice(size - reply.size);
     }
     if (!room.buffer) co_return fail(system_error(ENOMEM, "READ"));
     const ReadPace::Sent sent = ahead_.pace().sending(Clock::now());
     auto piece = co_await protocol_.read_piece(open, account, offset + reply.size, room, ReadFor::kAnswering);
     // Do not return the data before the error: the kernel would take a short reply for the end of the file.
-    if (!piece) co_return fail(std::move(piece.error()));
+    if (!piece) co_return fail(attributes_.gone(cached_open(open).node, std::move(piece.error())));
     const size_t got = piece->data.size();
     ahead_.pace().answered(sent, got, Clock::now());
     if (got != 0) append(reply, std::move(piece->data));

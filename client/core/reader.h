@@ -39,8 +39,8 @@ class Reader {
     Completion<Result<ReadReply>> done;
   };
 
-  // One READ after the other, until `size` bytes or the end of the file. `account`, here and below, outlives
-  // the call.
+  // A READ of `size` bytes, at most rsize; after a short one another, until all bytes are there or the file
+  // ends. `account`, here and below, outlives the call.
   Task<Result<ReadReply>> read_one_by_one(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                           size_t size);
   Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);

@@ -15,7 +15,7 @@ thread_local Loop* current_loop = nullptr;
 
 // Root of a detached coroutine: destroys its own frame at the end.
 struct Detached {
-  struct promise_type {
+  struct promise_type : detail::InFrameStore {
     Detached get_return_object() noexcept {
       return {std::coroutine_handle<promise_type>::from_promise(*this)};
     }

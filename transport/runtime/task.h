@@ -95,10 +95,13 @@ class FrameStore {
 
 #undef NFSRDMA_FRAME_CALL
 
-struct TaskPromiseBase {
+// The promise of a coroutine whose frame comes from there.
+struct InFrameStore {
   static void* operator new(size_t bytes) { return FrameStore::take(bytes); }
   static void operator delete(void* frame, size_t bytes) { FrameStore::give_back(frame, bytes); }
+};
 
+struct TaskPromiseBase : InFrameStore {
   std::coroutine_handle<> continuation = std::noop_coroutine();
   std::exception_ptr exception;
 
