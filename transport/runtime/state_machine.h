@@ -39,6 +39,12 @@ class StateMachine {
   using State = typename Table::State;
 
   explicit StateMachine(State first) : state_(first) {}
+  StateMachine(const StateMachine& other) : state_(other.get()) {}
+  // The state of another object of the kind, so no transition.
+  StateMachine& operator=(const StateMachine& other) {
+    state_.store(other.get(), std::memory_order_relaxed);
+    return *this;
+  }
 
   State get() const { return state_.load(std::memory_order_relaxed); }
   static constexpr bool may(State from, State to) {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <initializer_list>
 #include <utility>
 
 namespace nfsrdma::client {
 namespace {
+
+using State = WriteExtent::State;
 
 // A smaller write is worth a copy if it then goes in the same WRITE as its neighbour.
 constexpr size_t kCopyBelow = 64u << 10;
@@ -95,7 +98,7 @@ FileWrites::Held FileWrites::hold(const NewData& data, TimePoint now) {
   extent.account = data.account;
   extent.since = now;
   extent.until_answer = large;
-  held_.hold(add(std::move(extent), std::nullopt)->second);
+  held_.hold(add(std::move(extent), State::kHeld, std::nullopt)->second);
   result.held = true;
   return result;
 }
@@ -112,7 +115,7 @@ FileWrites::Admission FileWrites::admit(Place& place, WriteExtent& extent) {
   const bool others_first = must_wait(place);
   if (!others_first && in_the_way == writes_.end()) {
     const auto serial = place.waiting ? std::optional((*place.waiting)->serial) : std::nullopt;
-    return {Gate::kOpen, {}, add(std::move(extent), serial)};
+    return {Gate::kOpen, {}, add(std::move(extent), State::kSent, serial)};
   }
   if (!place.waiting) {
     place.waiting = waiting_.insert(waiting_.end(), Waiting{place.offset, place.end, next_serial_});
@@ -130,7 +133,8 @@ void FileWrites::leave(Place& place) {
   changed_.notify_all();
 }
 
-FileWrites::Extent FileWrites::add(WriteExtent extent, std::optional<uint64_t> serial) {
+FileWrites::Extent FileWrites::add(WriteExtent extent, State state, std::optional<uint64_t> serial) {
+  extent.state.enter(state);
   extent.serial = serial ? *serial : next_serial_++;
   under_way_.insert(extent.serial);
   unanswered_bytes_ += extent.data.size();
@@ -146,8 +150,10 @@ void FileWrites::overwrite(uint64_t offset, uint64_t end) {
 template <class Which>
 FileWrites::Sends FileWrites::take_if(const Which& which) {
   Sends sends;
-  for (const WriteExtent* held : held_.take_if(which))
+  for (WriteExtent* held : held_.take_if(which)) {
+    held->state.enter(State::kSent);
     sends.add(writes_.overlapping(held->offset, held->end()));
+  }
   return sends;
 }
 
@@ -165,12 +171,13 @@ FileWrites::Sends FileWrites::take_held_until_answer() {
 
 std::optional<FileWrites::Extent> FileWrites::take_only(const rpc::Credential* user) {
   if (writes_.size() != 1 || held_.empty() || !waiting_.empty() || !unstable_.empty()) return std::nullopt;
-  const WriteExtent& only = held_.oldest();
+  WriteExtent& only = held_.oldest();
   const bool together =
       user == nullptr ||
       (committing_epoch_ == 0 && user->same_user(*only.account.credential) && only.data.size() <= kCopyBelow);
   if (!together) return std::nullopt;
   held_ = {};
+  only.state.enter(State::kSent);
   return writes_.begin();
 }
 
@@ -190,6 +197,7 @@ FileWrites::Answered FileWrites::answered(Extent extent, Result<Written> reply, 
     extent->second.verifier = reply->verifier;
     if (unstable_.empty()) unstable_since_ = now;
     unstable_epoch_ = unstable_.empty() ? epoch : std::min(unstable_epoch_, epoch);
+    extent->second.state.enter(State::kUnstable);
     unstable_.take(writes_, extent);
     unstable_bytes_ += size;
   } else {
@@ -205,6 +213,7 @@ std::optional<FileWrites::Commit> FileWrites::begin_commit() {
   if (unstable_.empty()) return std::nullopt;
   NFSRDMA_CHECK(committing_.empty());
   committing_.swap(unstable_);
+  for (auto& [offset, extent] : committing_) extent.state.enter(State::kCommitting);
   committing_bytes_ = std::exchange(unstable_bytes_, 0);
   committing_epoch_ = unstable_epoch_;
   return Commit{committing_.begin()->second.account.credential, committing_.begin()->first,
@@ -216,6 +225,7 @@ FileWrites::Committed FileWrites::committed(Result<nfs4::verifier4> reply) {
   if (reply) {
     committing_.erase_if([&](const WriteExtent& e) { return e.verifier == *reply; });
     committing_bytes_ = committing_.bytes();
+    for (auto& [offset, extent] : committing_) extent.state.enter(State::kLost);
     result.lost = !committing_.empty();
   } else {
     committing_.clear();
@@ -228,6 +238,7 @@ std::optional<FileWrites::Extent> FileWrites::take_lost() {
   if (committing_.empty()) return std::nullopt;
   const Extent extent = writes_.take(committing_, committing_.begin());
   const size_t size = extent->second.data.size();
+  extent->second.state.enter(State::kSent);
   extent->second.serial = next_serial_++;
   under_way_.insert(extent->second.serial);
   committing_bytes_ -= size;
@@ -282,31 +293,42 @@ uint64_t FileWrites::refuse(Error error, uint64_t bytes) {
   return bytes;
 }
 
-void FileWrites::each(const std::function<void(State, const WriteExtent&)>& visit) const {
-  for (const auto& [offset, extent] : writes_)
-    visit(held_.holds(extent) ? State::kHeld : State::kSent, extent);
-  for (const auto& [offset, extent] : unstable_) visit(State::kUnstable, extent);
-  for (const auto& [offset, extent] : committing_) visit(State::kCommitting, extent);
+void FileWrites::each(const std::function<void(const WriteExtent&)>& visit) const {
+  for (const ExtentMap* map : {&writes_, &unstable_, &committing_}) {
+    for (const auto& [offset, extent] : *map) visit(extent);
+  }
 }
 
 bool FileWrites::consistent() const {
   ExtentMap all;
   std::multiset<uint64_t> serials;
   bool disjoint = true;
-  each([&](State state, const WriteExtent& extent) {
+  each([&](const WriteExtent& extent) {
     disjoint = disjoint && extent.data.size() != 0 && !all.overlaps(extent.offset, extent.end());
     WriteExtent copy;
     copy.offset = extent.offset;
     copy.data = extent.data;
     all.insert(std::move(copy));
-    if (state == State::kHeld || state == State::kSent) serials.insert(extent.serial);
   });
-  for (const Waiting& waiting : waiting_) serials.insert(waiting.serial);
+  const auto all_are = [](const ExtentMap& map, std::initializer_list<State> states) {
+    return std::all_of(map.begin(), map.end(), [&](const auto& entry) {
+      return std::find(states.begin(), states.end(), entry.second.state.get()) != states.end();
+    });
+  };
+  const bool placed = all_are(writes_, {State::kHeld, State::kSent}) &&
+                      all_are(unstable_, {State::kUnstable}) &&
+                      all_are(committing_, {State::kCommitting, State::kLost});
   size_t held = 0;
-  for (const auto& [offset, extent] : writes_) held += held_.holds(extent) ? 1 : 0;
-  return disjoint && held == held_.size() && serials == under_way_ && unanswered_bytes_ == writes_.bytes() &&
-         unstable_bytes_ == unstable_.bytes() && committing_bytes_ == committing_.bytes() &&
-         (committing_epoch_ != 0 || committing_.empty());
+  bool all_held = true;
+  for (const auto& [offset, extent] : writes_) {
+    serials.insert(extent.serial);
+    held += held_.holds(extent) ? 1 : 0;
+    all_held = all_held && held_.holds(extent) == (extent.state.get() == State::kHeld);
+  }
+  for (const Waiting& waiting : waiting_) serials.insert(waiting.serial);
+  return disjoint && placed && all_held && held == held_.size() && serials == under_way_ &&
+         unanswered_bytes_ == writes_.bytes() && unstable_bytes_ == unstable_.bytes() &&
+         committing_bytes_ == committing_.bytes() && (committing_epoch_ != 0 || committing_.empty());
 }
 
 }  // namespace nfsrdma::client

@@ -10,7 +10,7 @@
 // of the server never brings older bytes back (RFC 8881 section 18.3.4 and RFC 1813 section 3.3.21 leave that
 // order to the client).
 //
-//   state       event                                               next state
+//   state       event                                               next state (WriteExtentStates)
 //   -           hold(): small, or the server is busy                held
 //   -           admit(): no earlier write overlaps it               sent
 //   held        join(): data next to it was written                 held
@@ -231,8 +231,7 @@ class FileWrites {
   const Error& latest_error() const { return latest_error_; }
 
   // Visits every extent; for tests.
-  enum class State : uint8_t { kHeld, kSent, kUnstable, kCommitting };
-  void each(const std::function<void(State, const WriteExtent&)>& visit) const;
+  void each(const std::function<void(const WriteExtent&)>& visit) const;
   // The rules that hold between two events; for tests.
   bool consistent() const;
 
@@ -241,7 +240,7 @@ class FileWrites {
   WriteExtent* joinable(const NewData& data);
   Joined joined(WriteExtent& held, size_t bytes);
   bool must_wait(const Place& place) const;
-  Extent add(WriteExtent extent, std::optional<uint64_t> serial);
+  Extent add(WriteExtent extent, WriteExtent::State state, std::optional<uint64_t> serial);
   void overwrite(uint64_t offset, uint64_t end);
   template <class Which>
   Sends take_if(const Which& which);

@@ -3,6 +3,7 @@
 // section 18.32, RFC 1813 section 4.8). FileWrites (file_writes.h) owns those of one file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "transport/memory/buffer.h"
 #include "transport/rpc/credential.h"
 #include "transport/runtime/loop.h"
+#include "transport/runtime/state_machine.h"
 #include "xdr/nfs4/basic.h"
 #include "xdr/nfs4/file_ops.h"
 
@@ -36,8 +38,32 @@ struct Written {
   nfs4::verifier4 verifier;
 };
 
+// The states of an extent; file_writes.h has the events. An extent may end in each but kNew and kHeld.
+struct WriteExtentStates {
+  enum class State : uint8_t {
+    kNew,         // not one of the file's yet
+    kHeld,        // may grow
+    kSent,        // a WRITE is under way
+    kUnstable,    // answered, and perhaps not on stable storage
+    kCommitting,  // a COMMIT is under way
+    kLost,        // the server has lost it
+  };
+  static constexpr const char* kName = "written extent";
+  static constexpr std::array kTransitions{
+      Transition{State::kNew, State::kHeld},
+      Transition{State::kNew, State::kSent},
+      Transition{State::kHeld, State::kSent},
+      Transition{State::kSent, State::kUnstable},
+      Transition{State::kUnstable, State::kCommitting},
+      Transition{State::kCommitting, State::kLost},
+      Transition{State::kLost, State::kSent},
+  };
+};
+
 // Data of one WRITE.
 struct WriteExtent {
+  using State = WriteExtentStates::State;
+
   uint64_t serial = 0;  // order among the extents of a file
   uint64_t offset = 0;
   Slice data;
@@ -46,6 +72,7 @@ struct WriteExtent {
   TimePoint since{};          // when it was first held
   bool growing = false;       // `data` is at the start of a buffer of its own, which has room behind it
   bool until_answer = false;  // held until the reply to another WRITE of the file, no longer
+  StateMachine<WriteExtentStates> state{State::kNew};
 
   uint64_t end() const { return offset + data.size(); }
 };

@@ -29,12 +29,29 @@ using client::FileWrites;
 using client::HeldExtents;
 using client::IoAccount;
 using client::WriteExtent;
+using client::WriteExtentStates;
 using client::Written;
 using Extent = FileWrites::Extent;
 using Gate = FileWrites::Gate;
 using Join = FileWrites::Joined::Result;
 using Restored = FileWrites::Restored;
-using State = FileWrites::State;
+using State = WriteExtent::State;
+
+// RFC 8881 section 18.3.4: "When a response is returned from either a WRITE or a COMMIT operation and it
+// contains a write verifier that differs from that previously returned by the server, the client will need to
+// retransmit all of the buffers containing uncommitted data to the server."
+TEST(WriteExtentStates, Lost_IsSentAgainAndNothingElse) {
+  using Machine = StateMachine<WriteExtentStates>;
+  constexpr std::array all{State::kNew,      State::kHeld,       State::kSent,
+                           State::kUnstable, State::kCommitting, State::kLost};
+  for (const State state : all) {
+    EXPECT_FALSE(Machine::may(state, State::kNew));
+    EXPECT_EQ(Machine::may(State::kLost, state), state == State::kSent);
+    // Only a COMMIT shows a loss, and only what a WRITE left unstable is committed.
+    EXPECT_EQ(Machine::may(state, State::kLost), state == State::kCommitting);
+    EXPECT_EQ(Machine::may(state, State::kCommitting), state == State::kUnstable);
+  }
+}
 
 constexpr size_t kKiB = 1024;
 constexpr uint64_t kEpoch = 5;
@@ -75,7 +92,7 @@ class FileWritesTest : public testing::Test {
   }
   static size_t count(const FileWrites& file, State wanted) {
     size_t n = 0;
-    file.each([&](State state, const WriteExtent&) { n += state == wanted ? 1 : 0; });
+    file.each([&](const WriteExtent& e) { n += e.state.get() == wanted ? 1 : 0; });
     return n;
   }
   static size_t size(const FileWrites::Sends& sends) {
@@ -303,7 +320,7 @@ TEST_F(FileWritesTest, EveryJoin_FollowsTheTable) {
       EXPECT_LE(join.room, wsize);
     }
     size_t end = 0;
-    file.each([&](State, const WriteExtent& e) {
+    file.each([&](const WriteExtent& e) {
       if (e.offset == 0) end = e.end();
     });
     EXPECT_EQ(end, expected == Join::kJoined ? kHeld + bytes : kHeld);
@@ -677,8 +694,9 @@ class Simulation {
       file_.end_commit();
       commit_.reset();
     } else if (error && !commit_->executed) {
-      file_.each([this](State state, const WriteExtent& e) {
-        for (size_t unit = e.offset / kUnit; state == State::kCommitting && unit < e.end() / kUnit; ++unit)
+      file_.each([this](const WriteExtent& e) {
+        for (size_t unit = e.offset / kUnit; e.state.get() == State::kCommitting && unit < e.end() / kUnit;
+             ++unit)
           refused_[unit] = true;
       });
       const auto committed = file_.committed(fail(system_error(EIO, "COMMIT")));
@@ -702,7 +720,7 @@ class Simulation {
     RC_ASSERT(file_.consistent());
     std::array<bool, kUnits> kept{};
     FileWrites::Bytes sum;
-    file_.each([&](State state, const WriteExtent& e) {
+    file_.each([&](const WriteExtent& e) {
       const std::vector<Tag> tags = tags_in(e.data);
       for (size_t i = 0; i < tags.size(); ++i) {
         const size_t unit = e.offset / kUnit + i;
@@ -710,6 +728,7 @@ class Simulation {
         RC_ASSERT(tags[i] == expected_[unit]);  // and none has older bytes
         kept[unit] = true;
       }
+      const State state = e.state.get();
       (state == State::kHeld || state == State::kSent ? sum.unanswered : sum.uncommitted) += e.data.size();
     });
     RC_ASSERT(sum == file_.bytes());
