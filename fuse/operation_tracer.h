@@ -72,7 +72,7 @@ class OperationTracer {
 
  private:
   std::atomic<bool> on_{false};
-  Mutex mutex_;
+  Mutex mutex_{LockRank::kTable};
   std::vector<std::weak_ptr<Watch>> watches_ NFSRDMA_GUARDED_BY(mutex_);
 };
 

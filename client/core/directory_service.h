@@ -59,7 +59,7 @@ class DirectoryService {
   AccessService& access_;
   NameService& names_;
   Sweeper& sweeper_;
-  Mutex listings_mutex_;
+  Mutex listings_mutex_{LockRank::kTable};
   // Open directories; closed ones stay for half a second.
   std::vector<std::weak_ptr<Listing>> listings_ NFSRDMA_GUARDED_BY(listings_mutex_);
 };

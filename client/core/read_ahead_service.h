@@ -79,7 +79,7 @@ class ReadAheadService {
   AheadReaders ahead_readers_;
   // The number of OPENs in a row whose data was fetched and not read; and of OPENs since then without data.
   std::atomic<unsigned> opened_unread_{0}, opened_plain_{0};
-  Mutex ahead_mutex_;
+  Mutex ahead_mutex_{LockRank::kTable};
   unsigned ahead_under_way_ NFSRDMA_GUARDED_BY(ahead_mutex_) = 0;
   std::vector<unsigned> ahead_on_ NFSRDMA_GUARDED_BY(ahead_mutex_);  // the same by loop
   unsigned ahead_next_ NFSRDMA_GUARDED_BY(ahead_mutex_) = 0;         // the loop to try first

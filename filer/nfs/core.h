@@ -81,7 +81,7 @@ class Core {
   void denied(nfs4::clientid4 client, tree::NodeId node, const std::string& owner);
   void locks_changed(tree::Node& node);
 
-  Mutex mutex;
+  Mutex mutex{LockRank::kOuter};
   ConditionVariable changed;  // signalled when something happened that a test may wait for
 
   Options options;  // fixed after the start, except for the lease, which a restart may change

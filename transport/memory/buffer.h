@@ -167,7 +167,8 @@ class BufferPool {
   std::list<Slab*> busy_ NFSRDMA_GUARDED_BY(mutex_);  // with a buffer in use
   std::list<Slab*> idle_ NFSRDMA_GUARDED_BY(mutex_);  // without; the last one was used most recently
 
-  Mutex watching_;  // held while watchers are called, so that remove_watcher() waits for them
+  Mutex watching_{
+      LockRank::kMemory};  // held while watchers are called, so that remove_watcher() waits for them
   std::vector<SlabWatcher*> watchers_ NFSRDMA_GUARDED_BY(watching_);
   std::atomic<size_t> outstanding_bytes_{0};
   std::atomic<size_t> leaving_slabs_{0};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutex, MutexLock and ConditionVariable, with the attributes of clang's thread-safety analysis. What a mutex
 // guards says so with NFSRDMA_GUARDED_BY, a function that must be called with it held with NFSRDMA_REQUIRES;
-// scripts/test lets clang check both (docs/dev/threads-and-locks.md).
+// scripts/test lets clang check both (docs/dev/threads-and-locks.md). A mutex that is not a leaf names its
+// rank where it is declared (lock_rank.h).
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+
+#include "transport/runtime/lock_rank.h"
 
 #ifdef __clang__
 #define NFSRDMA_THREAD_SAFETY(attribute) __attribute__((attribute))
@@ -31,6 +34,7 @@ namespace nfsrdma {
 class NFSRDMA_THREAD_SAFETY(capability("mutex")) FutexMutex {
  public:
   FutexMutex() = default;
+  explicit FutexMutex(LockRank) {}
   FutexMutex(const FutexMutex&) = delete;
   FutexMutex& operator=(const FutexMutex&) = delete;
 
@@ -62,15 +66,29 @@ class NFSRDMA_THREAD_SAFETY(capability("mutex")) FutexMutex {
 class NFSRDMA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   Mutex() = default;
+  explicit Mutex(LockRank rank) : rank_(rank) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() NFSRDMA_ACQUIRE() { mutex_.lock(); }
-  bool try_lock() NFSRDMA_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-  void unlock() NFSRDMA_RELEASE() { mutex_.unlock(); }
+  void lock() NFSRDMA_ACQUIRE() {
+    HeldRanks::check(rank_);
+    mutex_.lock();
+    HeldRanks::locked(rank_);
+  }
+  // In any order: who does not wait for a mutex waits for nobody who holds it.
+  bool try_lock() NFSRDMA_TRY_ACQUIRE(true) {
+    if (!mutex_.try_lock()) return false;
+    HeldRanks::locked(rank_);
+    return true;
+  }
+  void unlock() NFSRDMA_RELEASE() {
+    HeldRanks::unlocked(rank_);
+    mutex_.unlock();
+  }
 
  private:
   std::mutex mutex_;
+  const LockRank rank_ = LockRank::kLeaf;
 };
 #else
 using Mutex = FutexMutex;

@@ -3,10 +3,9 @@
 // handle.
 //
 // CachedNodeTable::get() creates a Node; it is destroyed when the last NodeRef goes. Its mutex guards the
-// mutable parts. The mutex has rank 2 (the table's shard locks have rank 1, the name cache's lock is a leaf),
-// is held for a short time and never across co_await. What only open files need is in a CachedFile, which
-// exists only while the file is open. A Node that is only known must be small: a kernel may remember a
-// million of them.
+// mutable parts, is held for a short time and never across co_await. What only open files need is in a
+// CachedFile, which exists only while the file is open. A Node that is only known must be small: a kernel may
+// remember a million of them.
 #pragma once
 
 #include <array>
@@ -59,7 +58,7 @@ class CachedNode : public Node {
   // The server's file system that contains the object (Exports); 0: that of the mount's root.
   uint32_t export_index() const { return export_index_; }
 
-  mutable Mutex mutex;
+  mutable Mutex mutex{LockRank::kObject};
   // --- guarded by mutex ---
   AttributeCache attributes NFSRDMA_GUARDED_BY(mutex);
   ContentState contents NFSRDMA_GUARDED_BY(mutex);
@@ -148,7 +147,7 @@ class CachedNodeTable {
   static constexpr size_t kShards = 16;
   static constexpr size_t kDropped = 16384;
   struct Shard {
-    Mutex mutex;
+    Mutex mutex{LockRank::kTable};
     HandleIndex nodes NFSRDMA_GUARDED_BY(mutex);
   };
   static uint64_t hash_of(std::string_view handle) { return std::hash<std::string_view>{}(handle); }

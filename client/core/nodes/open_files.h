@@ -61,7 +61,7 @@ class OpenFiles {
   }
 
  private:
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::kTable};
   std::unordered_map<N*, NodeRef> files_ NFSRDMA_GUARDED_BY(mutex_);
 };
 

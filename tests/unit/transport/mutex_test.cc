@@ -50,9 +50,24 @@ TYPED_TEST(MutexTest, WhoWaits_GetsItWhenItIsFree) {
   held.unlock();
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(turns, 3);
-  EXPECT_TRUE(mutex.try_lock());
-  mutex.unlock();
+  EXPECT_TRUE(std::unique_lock(mutex, std::try_to_lock).owns_lock());
 }
+
+#ifdef NFSRDMA_SANITIZED
+TEST(LockRankDeathTest, LowerOrEqualRankUnderAHeldOne_EndsTheProgram) {
+  Mutex table(LockRank::kTable), object(LockRank::kObject), leaf, other_leaf;
+  {
+    MutexLock first(table);
+    MutexLock second(object);
+    MutexLock third(leaf);
+    EXPECT_DEATH(other_leaf.lock(), "a mutex of rank 4 is locked while one of rank 4 is held");
+  }
+  MutexLock held(object);
+  EXPECT_DEATH(table.lock(), "a mutex of rank 1 is locked while one of rank 2 is held");
+  held.unlock();
+  MutexLock afterwards(table);
+}
+#endif
 
 }  // namespace
 }  // namespace nfsrdma::test

@@ -165,7 +165,7 @@ class Domains {
 
   BufferPool& pool_;
   log::Throttle failures_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::kTable};
   std::unordered_map<ibv_context*, std::weak_ptr<OpenDevice>> devices_ NFSRDMA_GUARDED_BY(mutex_);
   std::unordered_map<ibv_context*, std::weak_ptr<Domain>> domains_ NFSRDMA_GUARDED_BY(mutex_);
   // Names of devices; they outlive the domains.
