@@ -33,7 +33,21 @@ Task<Result<uint32_t>> AccessService::access_bits(RequestContext ctx, NodeRef no
     MutexLock lock(cached_node(node).mutex);
     if (const auto known = known_access(ctx, cached_node(node))) co_return *known& wanted;
   }
-  co_return co_await protocol_.ask_access(ctx, node, wanted);
+  co_return co_await ask(ctx, node, wanted);
+}
+
+Task<Result<uint32_t>> AccessService::ask(RequestContext ctx, NodeRef node, uint32_t wanted, Cause cause,
+                                          bool* good) {
+  Result<AccessOutcome> answer = co_await protocol_.get_access(ctx, node);
+  if (!answer) co_return fail(attributes_.gone(node, std::move(answer.error())));
+  const bool with_attributes = answer->after.attributes.has_value();
+  answer->after.cause = cause;
+  const Result<bool> recorded = co_await attributes_.record_or_fetch(ctx, node, answer->after);
+  if (!recorded) co_return fail(recorded.error());
+  if (good != nullptr) *good = *recorded;
+  AccessBits bits = answer->bits;
+  if (!with_attributes) bits.change = AttributeService::known_attributes(node).change;
+  co_return note_access(ctx, cached_node(node), bits) & wanted;
 }
 
 std::optional<uint32_t> AccessService::known_access(const RequestContext& ctx, const CachedNode& n) const {
@@ -41,16 +55,15 @@ std::optional<uint32_t> AccessService::known_access(const RequestContext& ctx, c
   return n.access.find(*ctx.credential, n.attributes.get().change, attributes_.promised(n), Clock::now());
 }
 
-uint32_t AccessService::note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported,
-                                    uint32_t access, uint64_t change) {
+uint32_t AccessService::note_access(const RequestContext& ctx, CachedNode& n, const AccessBits& bits) {
   // Section 18.1.3: `supported` are the bits that the server can check. Bits that it cannot check count as
   // allowed: the operation itself will fail. If the server has no execute permission, READ decides.
-  uint32_t allowed = (access & supported) | (kEveryAccess & ~supported);
-  if ((supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
+  uint32_t allowed = (bits.allowed & bits.supported) | (kEveryAccess & ~bits.supported);
+  if ((bits.supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;
   MutexLock lock(n.mutex);
   n.access.note(ctx.credential, allowed,
-                {change, Clock::now() + attributes_.limits(S_ISDIR(n.attributes.get().mode)).min});
+                {bits.change, Clock::now() + attributes_.limits(S_ISDIR(n.attributes.get().mode)).min});
   return allowed;
 }
 
@@ -86,7 +99,8 @@ Task<Result<>> AccessService::check_search(RequestContext ctx, NodeRef directory
 Task<> AccessService::ask_for_acl(rpc::CredentialPtr credential, NodeRef directory) {
   RequestContext ctx;
   ctx.credential = std::move(credential);
-  co_await protocol_.ask_who_searches(std::move(ctx), directory);
+  const std::optional<AclOutcome> acl = co_await protocol_.get_acl(std::move(ctx), directory);
+  if (acl) note_acl(directory, *acl);
   MutexLock lock(cached_node(directory).mutex);
   cached_node(directory).use.acl_asked = false;
 }
@@ -97,14 +111,15 @@ bool AccessService::acl_is_wanted(const CachedNode& directory) const {
          !directory.access.everybody_searches(known.change, Clock::now());
 }
 
-void AccessService::note_everybody(const NodeRef& directory, bool search, uint64_t change) {
+void AccessService::note_acl(const NodeRef& directory, const AclOutcome& acl) {
   CachedNode& d = cached_node(directory);
   bool had_everybody = false;  // an earlier ACL let everybody search, so the kernel may have names
   {
     MutexLock lock(d.mutex);
-    had_everybody = d.access.note_everybody(search, {change, Clock::now() + options_.acdirmax});
+    had_everybody =
+        d.access.note_everybody(acl.everybody_searches, {acl.change, Clock::now() + options_.acdirmax});
   }
-  if (search || !had_everybody) return;
+  if (acl.everybody_searches || !had_everybody) return;
   kernel_.invalidate_names(directory, table_.names().names_in(d));
 }
 

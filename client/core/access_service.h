@@ -12,10 +12,6 @@
 
 namespace nfsrdma::client {
 
-// Every ACCESS requests all bits, so that its answer also serves later requests. NFSv3's bits are the same.
-constexpr uint32_t kEveryAccess = nfs4::ACCESS4_READ | nfs4::ACCESS4_LOOKUP | nfs4::ACCESS4_MODIFY |
-                                  nfs4::ACCESS4_EXTEND | nfs4::ACCESS4_DELETE | nfs4::ACCESS4_EXECUTE;
-
 class AccessService {
  public:
   AccessService(const MountParts& parts, AttributeService& attributes)
@@ -32,16 +28,19 @@ class AccessService {
   // all_may_search(), and no ACL forbids it to anybody. Then the kernel may cache the directory's names: it
   // does not check permissions before it follows a cached name.
   bool names_are_free(const CachedNode& directory) const NFSRDMA_REQUIRES(directory.mutex);
-  // The ACL arrived. `search`: it lets everybody search. `change`: the change attribute that came with it.
-  void note_everybody(const NodeRef& directory, bool search, uint64_t change);
+  // The ACL arrived.
+  void note_acl(const NodeRef& directory, const AclOutcome& acl);
   Task<Result<>> check_search(RequestContext ctx, NodeRef directory);
+  // The allowed bits of `wanted`, from the cache or by ask().
   Task<Result<uint32_t>> access_bits(RequestContext ctx, NodeRef node, uint32_t wanted);
+  // Asks the server. `good`: as AttributeService::record() returns it.
+  Task<Result<uint32_t>> ask(RequestContext ctx, NodeRef node, uint32_t wanted, Cause cause = Cause::kAsked,
+                             bool* good = nullptr);
   // The allowed bits, if a cached answer is valid.
   std::optional<uint32_t> known_access(const RequestContext& ctx, const CachedNode& n) const
       NFSRDMA_REQUIRES(n.mutex);
-  // Records an ACCESS answer and the change attribute that came with it. Returns the allowed bits.
-  uint32_t note_access(const RequestContext& ctx, CachedNode& n, uint32_t supported, uint32_t access,
-                       uint64_t change);
+  // Records an ACCESS answer. Returns the allowed bits.
+  uint32_t note_access(const RequestContext& ctx, CachedNode& n, const AccessBits& bits);
   // Whether the ACCESS bits `allowed` permit open(2) with `flags`.
   static bool suffices(uint32_t allowed, int flags);
 

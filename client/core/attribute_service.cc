@@ -106,6 +106,34 @@ Task<bool> AttributeService::record(NodeRef node, Attributes attributes, uint64_
   co_return good;
 }
 
+Task<bool> AttributeService::record(NodeRef node, AnsweredAttributes answered) {
+  if (!answered.attributes) {
+    expire(node);
+    co_return false;
+  }
+  co_return co_await record(node, *answered.attributes, answered.order, answered.cause, answered.before);
+}
+
+Task<Result<bool>> AttributeService::record_or_fetch(RequestContext ctx, NodeRef node,
+                                                     AnsweredAttributes answered) {
+  const Cause cause = answered.cause;
+  const bool complete = answered.attributes.has_value();
+  const bool good = co_await record(node, answered);
+  if (complete) co_return good;
+  // Between our change and the GETATTR another client may have changed the object.
+  NFSRDMA_CO_TRY(co_await fetch(ctx, node, cause == Cause::kOwn ? Cause::kAsked : cause));
+  co_return false;
+}
+
+Task<Result<>> AttributeService::fetch(RequestContext ctx, NodeRef node, Cause cause) {
+  misses_.fetch_add(1, std::memory_order_relaxed);
+  Result<AnsweredAttributes> answer = co_await protocol_.get_attributes(ctx, node);
+  if (!answer) co_return fail(gone(node, std::move(answer.error())));
+  answer->cause = cause;
+  co_await record(node, *answer);
+  co_return Result<>{};
+}
+
 Task<> AttributeService::record_listed(const NodeRef& node, const ListedEntry& entry,
                                        const NameBelief& belief) {
   co_await record(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
@@ -192,7 +220,7 @@ bool AttributeService::doubtful(const NodeRef& node) {
 // later reads return zeros there.
 Task<Result<>> AttributeService::resolve_doubt(RequestContext ctx, NodeRef node) {
   for (int asked = 0; asked < kMostQuestions && doubtful(node); ++asked) {
-    NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked));
+    NFSRDMA_CO_TRY(co_await fetch(ctx, node));
   }
   co_return Result<>{};
 }

@@ -44,6 +44,12 @@ class AttributeService {
   // buffered.
   Task<bool> record(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
                     std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
+  // As above, for what a Protocol returned. Without attributes, what is known expires.
+  Task<bool> record(NodeRef node, AnsweredAttributes answered);
+  // As above; then attributes that the answer lacks are fetched.
+  Task<Result<bool>> record_or_fetch(RequestContext ctx, NodeRef node, AnsweredAttributes answered);
+  // Asks the server for the attributes, and records them.
+  Task<Result<>> fetch(RequestContext ctx, NodeRef node, Cause cause = Cause::kAsked);
   // Records the attributes of a file from a READDIR.
   Task<> record_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
   // True: all our operations are answered, and another client's change was between them. Then the caller
@@ -71,8 +77,7 @@ class AttributeService {
   // Expires the attributes; `node` may be null.
   void expire(const NodeRef& node);
 
-  // The server was asked for attributes.
-  void count_miss() { misses_.fetch_add(1, std::memory_order_relaxed); }
+  // How often the server was asked for attributes.
   uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
 
  private:

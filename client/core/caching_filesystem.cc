@@ -32,12 +32,12 @@ CachingFilesystem::CachingFilesystem(LoopPool& loops, BufferPool& buffers, Clien
       access_(parts_, attributes_),
       names_(parts_, attributes_, access_),
       room_(parts_),
-      write_back_(parts_, kept_, room_),
-      writer_(parts_, kept_, room_, write_back_),
+      write_back_(parts_, attributes_, kept_, room_),
+      writer_(parts_, attributes_, kept_, room_, write_back_),
       ahead_(parts_, kept_),
       reader_(parts_, kept_, attributes_, write_back_, ahead_),
       sweeper_(parts_, attributes_, access_, names_),
-      removals_(parts_, names_, sweeper_),
+      removals_(parts_, attributes_, names_, write_back_, sweeper_),
       directories_(parts_, attributes_, access_, names_, sweeper_) {}
 
 int CachingFilesystem::soft_errno() const {
@@ -84,6 +84,11 @@ CacheStatistics CachingFilesystem::cache_statistics() const {
 
 Task<Result<>> CachingFilesystem::unlink(RequestContext ctx, NodeRef directory, std::string name) {
   return removals_.unlink(std::move(ctx), std::move(directory), std::move(name));
+}
+
+Task<Result<Entry>> CachingFilesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
+                                            std::string name) {
+  return removals_.link(std::move(ctx), std::move(node), std::move(directory), std::move(name));
 }
 
 Task<Result<>> CachingFilesystem::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
@@ -147,7 +152,7 @@ Task<Result<Entry>> CachingFilesystem::lookup(RequestContext ctx, NodeRef direct
     }
   }
   names_.count_lookup(false);
-  Result<Entry> answer = co_await parts_.protocol.lookup_on_server(ctx, directory, std::move(name));
+  Result<Entry> answer = co_await names_.lookup_on_server(ctx, directory, std::move(name));
   if (!answer) {
     auto why = lookup_error(ctx, directory, std::move(answer.error()));
     co_return fail(co_await std::move(why));
@@ -192,7 +197,7 @@ Task<Error> CachingFilesystem::lookup_error(RequestContext ctx, NodeRef director
   for (size_t levels = 0; error.errnum == ESTALE && levels < kMostLevels; ++levels) {
     const auto name = parts_.table.names().name_of(*below.get());
     if (!name) break;
-    const Result<Entry> there = co_await parts_.protocol.lookup_on_server(ctx, name->directory, name->name);
+    const Result<Entry> there = co_await names_.lookup_on_server(ctx, name->directory, name->name);
     const int e = there ? 0 : there.error().errnum;
     if (e == ENOENT || (there && !there->node)) co_return system_error(ENOENT, "LOOKUP");
     if (e != ESTALE) break;

@@ -30,7 +30,6 @@
 #include "client/core/read_ahead_service.h"
 #include "client/core/reader.h"
 #include "client/core/removals.h"
-#include "client/core/services.h"
 #include "client/core/sweeper.h"
 #include "client/core/write_back.h"
 #include "client/core/write_room.h"
@@ -45,6 +44,7 @@ class CachingFilesystem : public Filesystem {
   Task<Result<>> access(RequestContext ctx, NodeRef node, int mask) override;
   Task<Result<>> unlink(RequestContext ctx, NodeRef directory, std::string name) override;
   Task<Result<>> rmdir(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
   Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from, NodeRef to_directory,
                         std::string to, unsigned flags) override;
   Task<Result<ReadReply>> read(RequestContext ctx, OpenFileRef file, uint64_t offset, size_t size) override;
@@ -68,7 +68,6 @@ class CachingFilesystem : public Filesystem {
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table,
                     Protocol& protocol);
 
-  Services services() { return {attributes_, access_, names_, write_back_}; }
   // Until the mount ends: sends what was held long enough, commits what is old, and gives memory back. Twice
   // a second, on loop 0.
   Task<> run_periodically();

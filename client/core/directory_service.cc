@@ -71,9 +71,9 @@ Task<Result<OpenDirectoryReply>> DirectoryService::opendir(RequestContext ctx, N
   Result<uint32_t> bits = fail(Error{});
   if (lists) {
     listing->begin(0);
-    bits = co_await protocol_.ask_access_and_list(ctx, *listing, nfs4::ACCESS4_READ, options_.readdirplus);
+    bits = co_await names_.ask_access_and_list(ctx, *listing, nfs4::ACCESS4_READ, options_.readdirplus);
   } else if (asks) {
-    bits = co_await protocol_.ask_access(ctx, node, nfs4::ACCESS4_READ);
+    bits = co_await access_.ask(ctx, node, nfs4::ACCESS4_READ);
   } else {
     bits = co_await access_.access_bits(ctx, node, nfs4::ACCESS4_READ);
   }
@@ -104,10 +104,10 @@ Task<Result<>> DirectoryService::fill(RequestContext ctx, Listing& listing, uint
   listing.given_again = listing.given_again && listing.all_given_until(cookie);
   if (listing.given_again) co_return co_await find_place(ctx, listing, cookie, plus, cookie);
   listing.begin(cookie);
-  Result<> read = co_await protocol_.read_entries(ctx, listing, cookie, plus);
+  Result<> read = co_await names_.read_entries(ctx, listing, cookie, plus);
   for (int more = 0; read && listing.beyond != 0; ++more) {
     if (more == kMostImpossible) co_return fail(impossible_only());
-    read = co_await protocol_.read_entries(ctx, listing, listing.beyond, plus);
+    read = co_await names_.read_entries(ctx, listing, listing.beyond, plus);
     listing.from = cookie;
   }
   if (!read) {
@@ -146,7 +146,7 @@ Task<Result<>> DirectoryService::find_place(RequestContext ctx, Listing& listing
         if (listing.end_at(cookie)) cookies_go_in_a_circle(listing.node);
         co_return Result<>{};
       }
-      Result<> read = co_await protocol_.read_entries(ctx, listing, next, plus);
+      Result<> read = co_await names_.read_entries(ctx, listing, next, plus);
       listing.change = change;  // the entries given before belong to this version
       if (!read && next != 0 && place_is_gone(read.error())) break;
       if (!read) co_return read;

@@ -36,22 +36,23 @@ Duration NameService::entry_ttl(const NodeRef& directory, const NameBelief& beli
                   options_.lookupcache, access_.names_are_free(d));
 }
 
-Task<NameBelief> NameService::record_own_change(NodeRef directory, uint64_t before, uint64_t after,
-                                                bool atomic, std::optional<Attributes> attributes,
-                                                uint64_t order) {
+Task<NameBelief> NameService::record_own_change(NodeRef directory, DirectoryChange change, uint64_t order) {
   CachedNode& d = cached_node(directory);
   {
     MutexLock lock(d.mutex);
-    const bool alone = follow_own_change(d.contents, d.names_known, before, after, atomic);
+    const bool alone =
+        follow_own_change(d.contents, d.names_known, change.before, change.after, change.atomic);
     // Adding or removing a name leaves the permissions of the directory as they were.
     const Attributes& known = d.attributes.get();
-    const bool same_rights = attributes && known.mode == attributes->mode && known.uid == attributes->uid &&
-                             known.gid == attributes->gid;
-    if (alone && same_rights) d.access.moved(before, after);
-    if (!attributes) d.attributes.expire(table_.next_start());
+    const std::optional<Attributes>& now = change.attributes;
+    const bool same_rights = now && known.mode == now->mode && known.uid == now->uid && known.gid == now->gid;
+    if (alone && same_rights) d.access.moved(change.before, change.after);
   }
-  if (attributes) co_await attributes_.record(directory, *attributes, order, Cause::kAsked);
-  co_return NameBelief{Clock::now(), names_epoch(directory, after), table_.next_start()};
+  AnsweredAttributes answered;
+  answered.attributes = change.attributes;
+  answered.order = order;
+  co_await attributes_.record(directory, answered);
+  co_return NameBelief{Clock::now(), names_epoch(directory, change.after), table_.next_start()};
 }
 
 bool NameService::name_is_promised(const NameCache::Found& found) const {

@@ -28,11 +28,23 @@ class NameService {
   NameService(const NameService&) = delete;
   NameService& operator=(const NameService&) = delete;
 
-  // Records our change to `directory`: change_info4 (`atomic`: no other client's change lies between `before`
-  // and `after`), and the attributes from the same COMPOUND, if any. The returned belief is for the changed
-  // names. It is valid if no other client changed the directory before `after`.
-  Task<NameBelief> record_own_change(NodeRef directory, uint64_t before, uint64_t after, bool atomic,
-                                     std::optional<Attributes> attributes, uint64_t order);
+  // --- name_requests.cc: asks the server, and records what it answers ---
+  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name);
+  Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name, bool is_directory);
+  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
+                                  NodeRef to_directory, std::string to);
+  // A second name `name` of `node` in `directory`.
+  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
+  // One READDIR from `cookie` into the listing.
+  Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
+  // AccessService::ask() of a directory that will be listed. In one request with the first READDIR, if the
+  // protocol allows that; Listing::filled says whether the READDIR succeeded.
+  Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
+                                             bool plus);
+
+  // Records our change to `directory`, and the attributes from the same COMPOUND, if any. The returned belief
+  // is for the changed names. It is valid if no other client changed the directory before `change.after`.
+  Task<NameBelief> record_own_change(NodeRef directory, DirectoryChange change, uint64_t order);
   // Names with this belief are still valid in the directory.
   bool believed(const NodeRef& directory, const NameBelief& belief) const;
   // The epoch for names from a reply that carried this change attribute before them. The reply's attributes
@@ -100,6 +112,8 @@ class NameService {
   static void note_removed(const NodeRef& directory);
 
  private:
+  // Records the directory's part of a list() and what it lists.
+  Task<Result<>> take_list(Listing& listing, ListOutcome answer, uint64_t cookie, TimePoint since);
   // See name_decision.h.
   DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const
       NFSRDMA_REQUIRES(d.mutex);

@@ -7,9 +7,9 @@
 
 namespace nfsrdma::client {
 
-Task<Result<uint32_t>> Protocol::ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
+Task<Result<ListOutcome>> Protocol::list_with_access(RequestContext ctx, const Listing& listing, bool plus,
                                                      bool) {
-  co_return co_await ask_access(std::move(ctx), listing.node, wanted);
+  return list(std::move(ctx), listing, 0, plus);
 }
 
 }  // namespace nfsrdma::client

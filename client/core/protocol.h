@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protocol: what the client asks a server, for every version of NFS. client/nfs4 and client/nfs3 implement
-// it. One per mount; any loop. The answers' attributes go into the Nodes by AttributeService.
+// it. It tells no service of client/core what an answer brings: it returns that (answers.h), and the service
+// that asked records it. Errors are the server's; AttributeService::gone() is for the caller. One per mount;
+// any loop.
 #pragma once
 
+#include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <optional>
@@ -10,7 +13,7 @@
 #include <vector>
 
 #include "client/api/filesystem.h"
-#include "client/core/attributes/attribute_decision.h"
+#include "client/core/answers.h"
 #include "client/core/nodes/cached_file.h"
 #include "client/core/nodes/cached_node.h"
 #include "xdr/nfs4/file_ops.h"
@@ -36,10 +39,12 @@ enum class ReadFor : uint8_t {
   kKeeping,    // the data cache: all data goes to the destination
 };
 
-// A server that restarts between the pieces of one write changes the write verifier, and the write starts
-// again. With so many verifiers it fails.
-inline constexpr int kMostVerifiers = 16;
-// The count of that COMMIT. If 32 bits cannot hold it: 0, "to the end of the file" (RFC 8881
+// A WRITE of `sent` bytes was answered with that count.
+inline Result<> check_count(uint64_t count, size_t sent) {
+  if (count != 0 && count <= sent) return {};
+  return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
+}
+// COMMIT's count. If 32 bits cannot hold it: 0, "to the end of the file" (RFC 8881
 // section 18.3.3).
 inline uint32_t commit_count(uint64_t offset, uint64_t end) {
   return end - offset > UINT32_MAX ? 0 : static_cast<uint32_t>(end - offset);
@@ -56,19 +61,20 @@ class Protocol {
   virtual uint64_t epoch() const = 0;
   // Every file that is open or has unwritten data.
   virtual std::vector<NodeRef> files_in_use() const = 0;
-  virtual Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) = 0;
-  // ACCESS and GETATTR. Returns the allowed bits of `wanted` (ACCESS4_*).
-  virtual Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) = 0;
-  // Requests the directory's ACL, and calls note_everybody() if the server returns it.
-  virtual Task<> ask_who_searches(RequestContext, NodeRef) { co_return; }
-  virtual Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) = 0;
-  virtual Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
-                                          bool is_directory) = 0;
-  virtual Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
-                                          NodeRef to_directory, std::string to) = 0;
+  virtual Task<Result<AnsweredAttributes>> get_attributes(RequestContext ctx, NodeRef node) = 0;
+  // ACCESS of all bits, and GETATTR.
+  virtual Task<Result<AccessOutcome>> get_access(RequestContext ctx, NodeRef node) = 0;
+  // The directory's ACL. Nothing: the server does not return it.
+  virtual Task<std::optional<AclOutcome>> get_acl(RequestContext, NodeRef) { co_return std::nullopt; }
+  virtual Task<Result<LookupOutcome>> lookup(RequestContext ctx, NodeRef directory, std::string name) = 0;
+  // `victim`: the object that has the name, as far as is known; else null.
+  virtual Task<RemoveOutcome> remove(RequestContext ctx, NodeRef directory, std::string name,
+                                     bool is_directory, NodeRef victim) = 0;
+  // `victim`: the object that is replaced, as far as is known; else null.
+  virtual Task<RenameOutcome> rename(RequestContext ctx, NodeRef from_directory, std::string from,
+                                     NodeRef to_directory, std::string to, NodeRef victim) = 0;
   // A second name `name` of `node` in `directory`.
-  virtual Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
-                                             std::string name) = 0;
+  virtual Task<LinkOutcome> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) = 0;
   // Success: `account` may read and write through the descriptor. Else the error for its I/O.
   virtual Result<> usable(const CachedOpen& open, const IoAccount& account) const = 0;
   // One READ of destination.size() bytes. `account` outlives it.
@@ -83,18 +89,21 @@ class Protocol {
   virtual bool may_read_ahead(unsigned) const { return false; }
   // The maximum number of READs for read-ahead on the connection of that loop.
   virtual unsigned most_ahead_on(unsigned) const { return UINT_MAX; }
-  // WRITEs all of `data`.
-  virtual Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
-                                                uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
+  // One WRITE of `data`, which is no longer than wsize. `account` outlives it.
+  virtual Task<Result<WriteOutcome>> write(NodeRef node, CachedFileRef file, const IoAccount& account,
+                                           uint64_t offset, Slice data, nfs4::stable_how4 stable) = 0;
   // COMMIT of [offset, end), which is not empty.
-  virtual Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential,
-                                                         uint64_t offset, uint64_t end) = 0;
-  // As ask_access(), for a directory that will be listed. NFSv4 adds a READDIR from the beginning to the
-  // COMPOUND; Listing::filled says whether it succeeded.
-  virtual Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
-                                                     bool plus);
-  // One READDIR from `cookie` into the listing. Records the directory's attributes.
-  virtual Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) = 0;
+  virtual Task<Result<CommitOutcome>> commit(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                             uint64_t end) = 0;
+  // One READDIR from `cookie`. `plus`: with attributes and file handles. An error: the request failed before
+  // READDIR.
+  virtual Task<Result<ListOutcome>> list(RequestContext ctx, const Listing& listing, uint64_t cookie,
+                                         bool plus) = 0;
+  // True: list_with_access() is one request.
+  virtual bool lists_with_access() const { return false; }
+  // ACCESS and a READDIR from the beginning. `with_acl`: the directory's ACL, too.
+  virtual Task<Result<ListOutcome>> list_with_access(RequestContext ctx, const Listing& listing, bool plus,
+                                                     bool with_acl);
 };
 
 }  // namespace nfsrdma::client

@@ -32,23 +32,23 @@ Task<Result<>> Removals::unlink(RequestContext ctx, NodeRef directory, std::stri
   auto hidden = co_await hide_open_file(ctx, directory, name, Hide::kMove);
   if (!hidden) co_return fail(std::move(hidden.error()));
   if (*hidden) co_return Result<>{};
-  co_return co_await protocol_.remove_on_server(ctx, directory, std::move(name), false);
+  co_return co_await names_.remove_on_server(ctx, directory, std::move(name), false);
 }
 
 Task<Result<>> Removals::rmdir(RequestContext ctx, NodeRef directory, std::string name) {
   const uint64_t before = hidden_removals_.count();
   const NodeRef sure = names_.directory_under(directory, name);
   const auto maybe = table_.names().find(*directory.get(), name);
-  auto removed = co_await protocol_.remove_on_server(ctx, directory, name, true);
+  auto removed = co_await names_.remove_on_server(ctx, directory, name, true);
   if (!removed && removed.error().errnum == ENOTEMPTY) {
     if (!maybe || !maybe->child) co_return removed;
     const bool emptier = co_await hidden_removals_.over_since(before, maybe->child);
     if (!emptier) co_return removed;
-    removed = co_await protocol_.remove_on_server(ctx, directory, std::move(name), true);
+    removed = co_await names_.remove_on_server(ctx, directory, std::move(name), true);
   }
   if (removed && !sure && maybe && maybe->child) {
     // The cached name was not valid, so ask the server whether it was that directory.
-    const Result<> there = co_await protocol_.fetch_attributes(ctx, maybe->child, Cause::kAsked);
+    const Result<> there = co_await attributes_.fetch(ctx, maybe->child);
     if (!there && there.error().errnum == ESTALE) NameService::note_removed(maybe->child);
   }
   if (removed) NameService::note_removed(sure);
@@ -91,7 +91,7 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
     return cached_node(node).attributes.get().nlink > 1;
   };
   if (has_another_name()) {
-    NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked));
+    NFSRDMA_CO_TRY(co_await attributes_.fetch(ctx, node));
   } else {
     NFSRDMA_CO_TRY(co_await sweeper_.revalidate(ctx, node));
   }
@@ -99,7 +99,7 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
   const std::string hidden = hidden_name(cached_node(node));
   bool moved = how == Hide::kMove;
   if (!moved) {
-    Result<Entry> linked = co_await protocol_.link_on_server(ctx, node, directory, hidden);
+    Result<Entry> linked = co_await link(ctx, node, directory, hidden);
     if (!linked && linked.error().errnum == EINTR) {
       const bool made = co_await leads_to(ctx, directory, hidden, node);
       if (!made) co_return fail(std::move(linked.error()));
@@ -108,7 +108,7 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
     }
   }
   if (moved) {
-    Result<> renamed = co_await protocol_.rename_on_server(ctx, directory, name, directory, hidden);
+    Result<> renamed = co_await names_.rename_on_server(ctx, directory, name, directory, hidden);
     bool done = renamed.has_value();
     if (!done && renamed.error().errnum == EINTR) done = co_await leads_to(ctx, directory, hidden, node);
     if (!done) co_return fail(std::move(renamed.error()));
@@ -127,14 +127,21 @@ Task<Result<bool>> Removals::hide_open_file(RequestContext ctx, NodeRef director
   co_return true;
 }
 
+Task<Result<Entry>> Removals::link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
+  // The attributes of the answer must include our writes.
+  co_await write_back_.settle_node(node);
+  co_return co_await names_.link_on_server(std::move(ctx), std::move(node), std::move(directory),
+                                           std::move(name));
+}
+
 Task<bool> Removals::leads_to(RequestContext ctx, NodeRef directory, std::string name, NodeRef node) {
-  const Result<Entry> there = co_await protocol_.lookup_on_server(std::move(ctx), directory, std::move(name));
+  const Result<Entry> there = co_await names_.lookup_on_server(std::move(ctx), directory, std::move(name));
   co_return there && there->node == node;
 }
 
 Task<> Removals::remove_hidden(rpc::CredentialPtr credential, NodeRef directory, std::string name) {
   const RequestContext ctx{std::move(credential), nullptr};  // named: g++ 12 destroys such temporaries twice
-  Result<> removed = co_await protocol_.remove_on_server(ctx, directory, name, false);
+  Result<> removed = co_await names_.remove_on_server(ctx, directory, name, false);
   if (!removed && removed.error().errnum != ENOENT) {
     // The name is our own, so the log may show it.
     log::warn("a file that was removed while it was open is still on the server, as \"{}\": {}", name,
@@ -161,22 +168,22 @@ Task<Result<>> Removals::rename(RequestContext ctx, NodeRef from_directory, std:
     auto hidden = co_await hide_open_file(ctx, to_directory, to, Hide::kBeside);
     if (!hidden) co_return fail(std::move(hidden.error()));
     const uint64_t before = hidden_removals_.count();
-    auto renamed = co_await protocol_.rename_on_server(ctx, from_directory, from, to_directory, to);
+    auto renamed = co_await names_.rename_on_server(ctx, from_directory, from, to_directory, to);
     if (!renamed && renamed.error().errnum == ENOTEMPTY) {
       const bool emptier = co_await hidden_removals_.over_since(before, replaced);
-      if (emptier) renamed = co_await protocol_.rename_on_server(ctx, from_directory, from, to_directory, to);
+      if (emptier) renamed = co_await names_.rename_on_server(ctx, from_directory, from, to_directory, to);
     }
     if (!renamed && *hidden) co_await show_again(ctx, replaced, to_directory, to);
     if (renamed) NameService::note_removed(directory);
     co_return renamed;
   }
-  co_return co_await protocol_.rename_on_server(ctx, from_directory, std::move(from), to_directory,
-                                                std::move(to));
+  co_return co_await names_.rename_on_server(ctx, from_directory, std::move(from), to_directory,
+                                             std::move(to));
 }
 
 Task<> Removals::show_again(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) {
   ctx.cancellation.reset();  // the silly rename must be undone even if nobody waits any more
-  auto there = co_await protocol_.lookup_on_server(ctx, directory, name);
+  auto there = co_await names_.lookup_on_server(ctx, directory, name);
   if (there && there->node && there->node != node)
     co_return;  // the RENAME succeeded and its reply was lost: the file stays hidden
   std::string hidden;
@@ -194,7 +201,7 @@ Task<> Removals::show_again(RequestContext ctx, NodeRef node, NodeRef directory,
     log::warn("{} may now be called \"{}\": {}", name_for_log(name), hidden, describe(there.error()));
     co_return;
   }
-  Result<> back = co_await protocol_.rename_on_server(ctx, directory, hidden, directory, name);
+  Result<> back = co_await names_.rename_on_server(ctx, directory, hidden, directory, name);
   if (!back) log::warn("{} is now called \"{}\": {}", name_for_log(name), hidden, describe(back.error()));
 }
 

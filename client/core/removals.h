@@ -10,22 +10,28 @@
 #include "client/core/name_service.h"
 #include "client/core/names/hidden_removals.h"
 #include "client/core/sweeper.h"
+#include "client/core/write_back.h"
 
 namespace nfsrdma::client {
 
 class Removals {
  public:
-  Removals(const MountParts& parts, NameService& names, Sweeper& sweeper)
+  Removals(const MountParts& parts, AttributeService& attributes, NameService& names, WriteBack& write_back,
+           Sweeper& sweeper)
       : table_(parts.table),
         kernel_(parts.kernel),
         protocol_(parts.protocol),
+        attributes_(attributes),
         names_(names),
+        write_back_(write_back),
         sweeper_(sweeper) {}
   Removals(const Removals&) = delete;
   Removals& operator=(const Removals&) = delete;
 
   Task<Result<>> unlink(RequestContext ctx, NodeRef directory, std::string name);
   Task<Result<>> rmdir(RequestContext ctx, NodeRef directory, std::string name);
+  // A second name `name` of `node` in `directory`.
+  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
   Task<Result<>> rename(RequestContext ctx, NodeRef from_directory, std::string from, NodeRef to_directory,
                         std::string to, unsigned flags);
   // The last descriptor was closed: removes the hidden name, if any.
@@ -48,7 +54,9 @@ class Removals {
   CachedNodeTable& table_;
   const KernelView& kernel_;
   Protocol& protocol_;
+  AttributeService& attributes_;
   NameService& names_;
+  WriteBack& write_back_;
   Sweeper& sweeper_;
   HiddenRemovals hidden_removals_;
 };

@@ -36,7 +36,7 @@ Task<Result<>> Sweeper::revalidate(RequestContext ctx, NodeRef node) {
     attribute_hits_.fetch_add(1, std::memory_order_relaxed);
     co_return Result<>{};
   }
-  NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked));
+  NFSRDMA_CO_TRY(co_await attributes_.fetch(ctx, node));
   co_return co_await attributes_.resolve_doubt(ctx, node);
 }
 
@@ -103,7 +103,7 @@ Task<> Sweeper::read_on(RequestContext ctx, NodeRef directory, Sweep& sweep) {
   Listing listing(directory);
   listing.verifier = sweep.verifier();
   listing.reply_bytes = sweep.reply_bytes();
-  const Result<> read = co_await protocol_.read_entries(ctx, listing, sweep.next(), true);
+  const Result<> read = co_await names_.read_entries(ctx, listing, sweep.next(), true);
   const auto serves = [](const ListedEntry& e) { return e.complete; };
   const bool useful =
       listing.entries.empty() || std::any_of(listing.entries.begin(), listing.entries.end(), serves);

@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "client/core/attribute_service.h"
 #include "client/core/names/name_in_log.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/mutex.h"
@@ -25,6 +24,9 @@ constexpr Duration kHoldFor = 500ms;
 
 // COMMITs of one fsync(2), if each one returns another write verifier.
 constexpr int kMaxCommits = 16;
+// A server that restarts between the pieces of one write changes the write verifier, and the write starts
+// again. With so many verifiers it fails.
+constexpr int kMostVerifiers = 16;
 
 }  // namespace
 
@@ -38,11 +40,45 @@ void WriteBack::note_refused(CachedFile& file, uint64_t bytes, const char* verb)
             how_to_find(table_.names(), file.cached, ino));
 }
 
+Task<Result<Written>> WriteBack::write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
+                                                 uint64_t offset, Slice data, nfs4::stable_how4 stable) {
+  Written result{nfs4::FILE_SYNC4, {}};
+  int verifiers = 0;
+  for (size_t done = 0; done < data.size();) {
+    const size_t wsize = protocol_.limits_of(node).wsize;
+    const Slice piece = data.subslice(done, std::min(data.size() - done, wsize));
+    Result<WriteOutcome> answer = co_await protocol_.write(node, file, account, offset + done, piece, stable);
+    if (!answer) co_return fail(attributes_.gone(node, std::move(answer.error())));
+    // Without attributes the old size expires: it must not be reported or used for appending.
+    co_await attributes_.record(node, answer->after);
+    // The pieces got different verifiers. What the first one covered may be lost, so write all again.
+    const Written& written = answer->written;
+    if (done != 0 && result.committed == nfs4::UNSTABLE4 && written.verifier != result.verifier) {
+      if (++verifiers == kMostVerifiers)
+        co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
+      result = {nfs4::FILE_SYNC4, {}};
+      done = 0;
+      continue;
+    }
+    result = {std::min(result.committed, written.committed), written.verifier};
+    done += answer->bytes;
+  }
+  co_return result;
+}
+
+Task<Result<nfs4::verifier4>> WriteBack::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
+                                                          uint64_t offset, uint64_t end) {
+  Result<CommitOutcome> answer = co_await protocol_.commit(node, std::move(credential), offset, end);
+  if (!answer) co_return fail(attributes_.gone(node, std::move(answer.error())));
+  co_await attributes_.record(node, answer->after);
+  co_return answer->verifier;
+}
+
 Task<> WriteBack::write_extent(NodeRef node, CachedFileRef file, FileWrites::Extent extent,
                                nfs4::stable_how4 stable) {
   const WriteExtent& e = extent->second;
   const uint64_t sent_in = protocol_.epoch();  // the server may restart before the reply is handled
-  auto written = co_await protocol_.write_on_server(node, file, e.account, e.offset, e.data, stable);
+  auto written = co_await write_on_server(node, file, e.account, e.offset, e.data, stable);
   extent_answered(node, file, extent, sent_in, std::move(written));
 }
 
@@ -331,7 +367,7 @@ Task<bool> WriteBack::commit_once(NodeRef node, CachedFileRef file) {
     request = writes->begin_commit();
   }
   if (!request) co_return false;
-  auto reply = co_await protocol_.commit_on_server(node, request->credential, request->offset, request->end);
+  auto reply = co_await commit_on_server(node, request->credential, request->offset, request->end);
   if (!reply) kept_.invalidate_data(node);
   FileWrites::Committed committed;
   {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "client/core/attribute_service.h"
 #include "client/core/kept_data.h"
 #include "client/core/mount_parts.h"
 #include "client/core/write_place.h"
@@ -21,18 +22,25 @@ namespace nfsrdma::client {
 
 class WriteBack {
  public:
-  WriteBack(const MountParts& parts, KeptData& kept, WriteRoom& room)
+  WriteBack(const MountParts& parts, AttributeService& attributes, KeptData& kept, WriteRoom& room)
       : buffers_(parts.buffers),
         options_(parts.options),
         table_(parts.table),
         kernel_(parts.kernel),
         protocol_(parts.protocol),
         stopping_(parts.stopping),
+        attributes_(attributes),
         kept_(kept),
         room_(room) {}
   WriteBack(const WriteBack&) = delete;
   WriteBack& operator=(const WriteBack&) = delete;
 
+  // WRITEs all of `data`, in pieces of wsize, and records the file's attributes.
+  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
+                                        Slice data, nfs4::stable_how4 stable);
+  // COMMIT of [offset, end), which is not empty. Records the file's attributes.
+  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end);
   std::optional<Error> take_error(const OpenFileRef& file);
   void memory_refused();
   // The WRITE of the extent was answered; `sent_in`: epoch() when it was sent.
@@ -105,6 +113,7 @@ class WriteBack {
   const KernelView& kernel_;
   Protocol& protocol_;
   const std::atomic<bool>& stopping_;
+  AttributeService& attributes_;
   KeptData& kept_;
   WriteRoom& room_;
   std::atomic<uint64_t> refused_bytes_{0};  // lost after an error

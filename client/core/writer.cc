@@ -99,7 +99,7 @@ bool Writer::join(std::optional<Written>& all, const Written& one) {
 
 Task<> Writer::write_part(NodeRef node, CachedFileRef file, const IoAccount& account, WritePart* part) {
   auto written =
-      co_await protocol_.write_on_server(node, file, account, part->offset, part->data, nfs4::UNSTABLE4);
+      co_await write_back_.write_on_server(node, file, account, part->offset, part->data, nfs4::UNSTABLE4);
   part->done.set(std::move(written));
 }
 
@@ -140,19 +140,19 @@ Task<Result<>> Writer::write_stably(NodeRef node, CachedFileRef file, IoAccount 
       if (!parts) {
         // The other parts may have overwritten earlier UNSTABLE4 data, which fsync(2) would have committed.
         // fsync(2) does not know of these parts, so commit them here.
-        (void)co_await protocol_.commit_on_server(node, account.credential, offset, offset + data.size());
+        (void)co_await write_back_.commit_on_server(node, account.credential, offset, offset + data.size());
         co_return fail(std::move(parts.error()));
       }
       if (!*parts) continue;
       written = **parts;
     } else {
-      auto whole = co_await protocol_.write_on_server(node, file, account, offset, data, nfs4::FILE_SYNC4);
+      auto whole = co_await write_back_.write_on_server(node, file, account, offset, data, nfs4::FILE_SYNC4);
       if (!whole) co_return fail(std::move(whole.error()));
       written = *whole;
     }
     if (written->committed == nfs4::FILE_SYNC4) co_return Result<>{};
     auto committed =
-        co_await protocol_.commit_on_server(node, account.credential, offset, offset + data.size());
+        co_await write_back_.commit_on_server(node, account.credential, offset, offset + data.size());
     if (!committed) co_return fail(std::move(committed.error()));
     if (*committed == written->verifier) co_return Result<>{};
   }
@@ -162,7 +162,7 @@ Task<Result<>> Writer::write_stably(NodeRef node, CachedFileRef file, IoAccount 
 Task<Result<uint64_t>> Writer::end_at_server(RequestContext ctx, NodeRef node, CachedFileRef file) {
   const std::shared_ptr<Cancellation> caller = ctx.cancellation;
   co_await write_back_.settle_all(node, file);
-  NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(std::move(ctx), node, Cause::kAsked));
+  NFSRDMA_CO_TRY(co_await attributes_.fetch(std::move(ctx), node));
   // After the cancellation, an unlock or close no longer waits for this write. A late write could overwrite
   // data of the next lock holder.
   if (caller && caller->cancelled()) co_return fail(system_error(EINTR, "WRITE"));

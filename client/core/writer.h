@@ -17,8 +17,14 @@ namespace nfsrdma::client {
 
 class Writer {
  public:
-  Writer(const MountParts& parts, KeptData& kept, WriteRoom& room, WriteBack& write_back)
-      : loops_(parts.loops), protocol_(parts.protocol), kept_(kept), room_(room), write_back_(write_back) {}
+  Writer(const MountParts& parts, AttributeService& attributes, KeptData& kept, WriteRoom& room,
+         WriteBack& write_back)
+      : loops_(parts.loops),
+        protocol_(parts.protocol),
+        attributes_(attributes),
+        kept_(kept),
+        room_(room),
+        write_back_(write_back) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -62,6 +68,7 @@ class Writer {
 
   LoopPool& loops_;
   Protocol& protocol_;
+  AttributeService& attributes_;
   KeptData& kept_;
   WriteRoom& room_;
   WriteBack& write_back_;

@@ -33,11 +33,12 @@ Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRe
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
-    co_await protocol_.note(node, answer->wcc.after, order, Cause::kAsked);
-    co_return fail(protocol_.failed(node, answer->status, "SETATTR"));
+    AnsweredAttributes unchanged = protocol_.answered(answer->wcc.after, order);
+    co_await attributes_.record(node, unchanged);
+    co_return fail(failed(node, answer->status, "SETATTR"));
   }
-  co_await protocol_.note_own(node, answer->wcc, order);
-  if (!answer->wcc.after) NFSRDMA_CO_TRY(co_await protocol_.fetch_attributes(ctx, node, Cause::kOwn));
+  AnsweredAttributes after = protocol_.answered_own(answer->wcc, order);
+  NFSRDMA_CO_TRY(co_await attributes_.record_or_fetch(ctx, node, after));
   co_return co_await attributes_.sure_attributes(ctx, node);
 }
 
@@ -45,7 +46,7 @@ Task<Result<FilesystemStatus>> Nfs3Filesystem::statfs(RequestContext ctx, NodeRe
   auto asking = server_.fsstat(ctx.credential, fh_of(node));
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (answer->status != 0) co_return fail(protocol_.failed(node, answer->status, "FSSTAT"));
+  if (answer->status != 0) co_return fail(failed(node, answer->status, "FSSTAT"));
   FilesystemStatus s = answer->space;
   s.block_size = 4096;
   s.name_max = protocol_.limits().name_max;

@@ -47,7 +47,7 @@ bool same_address(net::Endpoint a, net::Endpoint b) {
 
 Nfs3Filesystem::Nfs3Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options)
     : CachingFilesystem(loops, buffers, std::move(options), nodes_, protocol_),
-      protocol_(services(), nodes_, server_, files_) {
+      protocol_(nodes_, server_, files_) {
   for (unsigned i = 0; i < loops.size(); ++i) {
     nfs3::RpcClient::Hooks hooks;
     hooks.find_server = [this](Loop& loop) { return find_server(loop); };
@@ -138,7 +138,8 @@ Task<Result<Entry>> Nfs3Filesystem::read_root(std::string handle) {
   if (!S_ISDIR(root->object.attributes.mode))
     co_return fail(system_error(ENOTDIR, "MNT", options_.export_path));
   const NodeRef node = nodes_.get(handle, protocol_.export_of(root->object));
-  co_await protocol_.note(node, root->object, order, Cause::kAsked);
+  AnsweredAttributes attributes = protocol_.answered(root->object, order);
+  co_await attributes_.record(node, attributes);
   auto asking_limits = server_.fsinfo(machine_, handle);
   auto limits = co_await std::move(asking_limits);
   if (!limits) co_return fail(std::move(limits.error()));

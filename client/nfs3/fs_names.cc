@@ -20,7 +20,7 @@ Task<Result<std::string>> Nfs3Filesystem::readlink(RequestContext ctx, NodeRef n
   auto asking = server_.readlink(ctx.credential, fh_of(node));
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (answer->status != 0) co_return fail(protocol_.failed(node, answer->status, "READLINK"));
+  if (answer->status != 0) co_return fail(failed(node, answer->status, "READLINK"));
   if (answer->target.empty()) co_return fail(system_error(EIO, "READLINK", "the target is not a path"));
   if (answer->target.size() >= 4096) co_return fail(system_error(ENAMETOOLONG, "READLINK"));
   co_return std::move(answer->target);
@@ -32,23 +32,26 @@ Task<Result<Entry>> Nfs3Filesystem::created(RequestContext ctx, NodeRef director
   NameService::NameToBe to_be(names_, directory, name);
   if (!answer) co_return fail(std::move(answer.error()));
   if (answer->status != 0) {
-    co_await protocol_.note(directory, answer->directory.after, order, Cause::kAsked);
-    Error error = protocol_.failed(directory, answer->status, op);
+    AnsweredAttributes after = protocol_.answered(answer->directory.after, order);
+    co_await attributes_.record(directory, after);
+    Error error = failed(directory, answer->status, op);
     to_be.refused(error, false);
     co_return fail(std::move(error));
   }
-  const NameBelief belief = co_await protocol_.note_change(directory, answer->directory, order);
+  DirectoryChange change = protocol_.change_of(answer->directory);
+  const NameBelief belief = co_await names_.record_own_change(directory, change, order);
   if (answer->handle.empty()) {
     // Section 3.3.8: the server may omit the handle; then LOOKUP fetches it.
     to_be.in_doubt();
-    auto there = co_await protocol_.lookup_on_server(ctx, directory, name);
+    auto there = co_await names_.lookup_on_server(ctx, directory, name);
     if (there && !there->node) co_return fail(system_error(ENOENT, op, "removed as soon as it was made"));
     co_return there;
   }
-  auto node = co_await protocol_.object(ctx, *answer, order, cause);
-  if (!node) co_return fail(std::move(node.error()));
-  to_be.made(*node->get(), belief);
-  co_return attributes_.cached_entry(*node, names_.entry_ttl(directory, belief));
+  const NodeRef node = protocol_.object(*answer);
+  AnsweredAttributes attributes = protocol_.answered(answer->object, order, cause);
+  NFSRDMA_CO_TRY(co_await attributes_.record_or_fetch(ctx, node, attributes));
+  to_be.made(*node.get(), belief);
+  co_return attributes_.cached_entry(node, names_.entry_ttl(directory, belief));
 }
 
 Task<Result<Entry>> Nfs3Filesystem::mknod(RequestContext ctx, NodeRef directory, std::string name,
@@ -85,11 +88,6 @@ Task<Result<Entry>> Nfs3Filesystem::symlink(RequestContext ctx, NodeRef director
   auto answer = co_await std::move(asking);
   if (!answer && !sure && answer.error().layer == Layer::kRpc) answer.error().errnum = ENAMETOOLONG;
   co_return co_await created(ctx, directory, name, std::move(answer), order, "SYMLINK", Cause::kAsked);
-}
-
-Task<Result<Entry>> Nfs3Filesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
-                                         std::string name) {
-  return protocol_.link_on_server(std::move(ctx), std::move(node), std::move(directory), std::move(name));
 }
 
 }  // namespace nfsrdma::client::nfs3

@@ -39,7 +39,7 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
   co_await write_back_.settle_node(node);
   OpenReply reply;
   const std::shared_ptr<Nfs3FileState> file = files_.pin(nfs3_node(node));
-  auto allowed = co_await protocol_.ask_access_for(ctx, node, Cause::kOpened, &reply.keep_cache);
+  auto allowed = co_await access_.ask(ctx, node, kEveryAccess, Cause::kOpened, &reply.keep_cache);
   Result<> done;
   if (!allowed) {
     done = fail(std::move(allowed.error()));
@@ -97,14 +97,15 @@ Task<Result<>> Nfs3Filesystem::finish_exclusive(RequestContext ctx, NodeRef node
   auto asking = server_.setattr(ctx.credential, fh_of(node), set);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (answer->status != 0) co_return fail(protocol_.failed(node, answer->status, "SETATTR"));
-  co_await protocol_.note_own(node, answer->wcc, order);
+  if (answer->status != 0) co_return fail(failed(node, answer->status, "SETATTR"));
+  AnsweredAttributes after = protocol_.answered_own(answer->wcc, order);
+  co_await attributes_.record(node, after);
   co_return Result<>{};
 }
 
 Task<Result<CreateReply>> Nfs3Filesystem::open_existing(RequestContext ctx, NodeRef directory,
                                                         std::string name, int flags) {
-  auto there = co_await protocol_.lookup_on_server(ctx, directory, name);
+  auto there = co_await names_.lookup_on_server(ctx, directory, name);
   if (!there) co_return fail(std::move(there.error()));
   // Removed meanwhile: the kernel repeats the path walk and asks again.
   if (!there->node) co_return fail(system_error(ESTALE, "CREATE"));

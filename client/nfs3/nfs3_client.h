@@ -33,7 +33,6 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode) override;
   Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name,
                               std::string target) override;
-  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
   Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) override;
   Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
                                    int flags) override;
@@ -49,6 +48,11 @@ class Nfs3Filesystem final : public CachingFilesystem {
   Statistics statistics() const override;
 
  private:
+  // The error for a status. After ESTALE the names of `node` are looked up again (AttributeService::gone()).
+  Error failed(const NodeRef& node, uint32_t status, const char* op) {
+    return attributes_.gone(node, nfs3::nfs3_error(status, op));
+  }
+
   // --- fs_names.cc ---
   // Stores what the reply to CREATE, MKDIR, SYMLINK or MKNOD contains, and returns the new entry.
   Task<Result<Entry>> created(RequestContext ctx, NodeRef directory, std::string name,

@@ -18,7 +18,6 @@
 #include "client/core/attributes/exports.h"
 #include "client/core/nodes/open_files.h"
 #include "client/core/protocol.h"
-#include "client/core/services.h"
 #include "client/nfs3/node.h"
 #include "client/nfs3/procedures.h"
 
@@ -31,15 +30,8 @@ inline Procedures::Caller caller_of(const RequestContext& ctx) {
 
 class Nfs3Protocol final : public Protocol {
  public:
-  Nfs3Protocol(const Services& services, Nfs3NodeTable& nodes, Procedures& server,
-               OpenFiles<Nfs3Node, Nfs3FileState>& files)
-      : attributes_(services.attributes),
-        access_(services.access),
-        names_(services.names),
-        write_back_(services.write_back),
-        nodes_(nodes),
-        server_(server),
-        files_(files) {}
+  Nfs3Protocol(Nfs3NodeTable& nodes, Procedures& server, OpenFiles<Nfs3Node, Nfs3FileState>& files)
+      : nodes_(nodes), server_(server), files_(files) {}
 
   FileLimits limits_of(const NodeRef&) const override { return limits_; }
   const FileLimits& limits() const { return limits_; }
@@ -54,52 +46,43 @@ class Nfs3Protocol final : public Protocol {
   // As stored in the attribute cache: with an st_ino that is unique in this mount.
   Attributes as_cached(const nfs3::FileAttributes& from);
   uint32_t export_of(const nfs3::FileAttributes& from);
-  // Stores a reply's attributes in the cache. If it has none, they are fetched when they are next needed.
-  Task<bool> note(NodeRef node, nfs3::PostAttributes from, uint64_t order, Cause cause,
-                  std::optional<uint64_t> before = {});
-  // Stores the attributes after our change of a file. If no other change lies between the cached attributes
-  // and `wcc`, it was ours alone.
-  Task<> note_own(NodeRef node, nfs3::Wcc wcc, uint64_t order);
-  // The same for our change of a directory.
-  Task<NameBelief> note_change(NodeRef directory, nfs3::Wcc wcc, uint64_t order);
-  Error failed(const NodeRef& node, uint32_t status, const char* op);
-  Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
-  Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
-  // ACCESS; stores its attributes with `cause`. `good`: the result of record().
-  Task<Result<uint32_t>> ask_access_for(RequestContext ctx, NodeRef node, Cause cause, bool* good);
+  // Attributes of a reply to a request that began at `order`, for AttributeService::record().
+  AnsweredAttributes answered(const nfs3::PostAttributes& from, uint64_t order, Cause cause = Cause::kAsked);
+  // The same after our change of a file. If no other change lies between the cached attributes and `wcc`, it
+  // was ours alone.
+  AnsweredAttributes answered_own(const nfs3::Wcc& wcc, uint64_t order);
+  // Our change of a directory.
+  DirectoryChange change_of(const nfs3::Wcc& wcc);
+  Task<Result<AnsweredAttributes>> get_attributes(RequestContext ctx, NodeRef node) override;
+  Task<Result<AccessOutcome>> get_access(RequestContext ctx, NodeRef node) override;
 
   // --- protocol_names.cc ---
-  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
-  Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
-                                  bool is_directory) override;
-  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
-                                  NodeRef to_directory, std::string to) override;
-  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
-                                     std::string name) override;
-  // The Node of a reply's file handle; its attributes are stored, or fetched.
-  Task<Result<NodeRef>> object(RequestContext ctx, const nfs3::ObjectAnswer& answer, uint64_t order,
-                               Cause cause);
+  Task<Result<LookupOutcome>> lookup(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<RemoveOutcome> remove(RequestContext ctx, NodeRef directory, std::string name, bool is_directory,
+                             NodeRef victim) override;
+  Task<RenameOutcome> rename(RequestContext ctx, NodeRef from_directory, std::string from,
+                             NodeRef to_directory, std::string to, NodeRef victim) override;
+  Task<LinkOutcome> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
+  // The Node of a reply's file handle.
+  NodeRef object(const nfs3::ObjectAnswer& answer);
 
   // --- protocol_io.cc ---
   Result<> usable(const CachedOpen&, const IoAccount&) const override { return {}; }
   Task<Result<ReadPiece>> read_piece(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      Slice destination, ReadFor purpose) override;
-  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
-                                        Slice data, nfs4::stable_how4 stable) override;
-  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
-                                                 uint64_t end) override;
-  Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
+  Task<Result<WriteOutcome>> write(NodeRef node, CachedFileRef file, const IoAccount& account,
+                                   uint64_t offset, Slice data, nfs4::stable_how4 stable) override;
+  Task<Result<CommitOutcome>> commit(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                     uint64_t end) override;
+  Task<Result<ListOutcome>> list(RequestContext ctx, const Listing& listing, uint64_t cookie,
+                                 bool plus) override;
 
  private:
   // The directory's change attribute under which its names are known; 0: none.
   static uint64_t names_change(const NodeRef& directory);
-  // The epoch for names in a reply with the directory's attributes. 0 if these differ from the ones before.
-  static uint64_t epoch_of(const NodeRef& directory, uint64_t before, const nfs3::PostAttributes& after);
+  // LookupOutcome::names_change. `before`: names_change() before the request.
+  static std::optional<uint64_t> names_change(uint64_t before, const nfs3::PostAttributes& after);
 
-  AttributeService& attributes_;
-  AccessService& access_;
-  NameService& names_;
-  WriteBack& write_back_;
   Nfs3NodeTable& nodes_;
   Procedures& server_;
   OpenFiles<Nfs3Node, Nfs3FileState>& files_;

@@ -15,7 +15,7 @@ Task<Result<ReadPiece>> Nfs3Protocol::read_piece(OpenFileRef open, const IoAccou
   auto asking = server_.read(account.credential, fh_of(handle.node), offset, destination);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (answer->status != 0) co_return fail(failed(handle.node, answer->status, "READ"));
+  if (answer->status != 0) co_return fail(nfs3_error(answer->status, "READ"));
   if (answer->count == 0 && !answer->eof && destination.size() != 0)
     co_return fail(system_error(EIO, "READ", "the server sent nothing, and no end of file"));
   ReadPiece piece;
@@ -24,45 +24,27 @@ Task<Result<ReadPiece>> Nfs3Protocol::read_piece(OpenFileRef open, const IoAccou
   co_return piece;
 }
 
-Task<Result<Written>> Nfs3Protocol::write_on_server(NodeRef node, CachedFileRef, IoAccount account,
-                                                    uint64_t offset, Slice data, nfs4::stable_how4 stable) {
-  Written result{nfs4::FILE_SYNC4, {}};
-  int verifiers = 0;
-  for (size_t done = 0; done < data.size();) {
-    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_.wsize));
-    const uint64_t order = nodes_.next_start();
-    auto asking = server_.write(account.credential, fh_of(node), offset + done, piece, stable);
-    auto answer = co_await std::move(asking);
-    if (!answer) co_return fail(std::move(answer.error()));
-    if (answer->status != 0) co_return fail(failed(node, answer->status, "WRITE"));
-    if (answer->count == 0 || answer->count > piece.size())
-      co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
-    co_await note_own(node, answer->wcc, order);
-    // The pieces of one extent got different verifiers. What the first verifier covered may be lost, so write
-    // all again.
-    if (done != 0 && result.committed == nfs4::UNSTABLE4 && answer->verifier != result.verifier) {
-      if (++verifiers == kMostVerifiers)
-        co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
-      result = {nfs4::FILE_SYNC4, {}};
-      done = 0;
-      continue;
-    }
-    result.committed = std::min(result.committed, static_cast<nfs4::stable_how4>(answer->committed));
-    result.verifier = answer->verifier;
-    done += answer->count;
-  }
-  co_return result;
+Task<Result<WriteOutcome>> Nfs3Protocol::write(NodeRef node, CachedFileRef, const IoAccount& account,
+                                               uint64_t offset, Slice data, nfs4::stable_how4 stable) {
+  const uint64_t order = nodes_.next_start();
+  auto asking = server_.write(account.credential, fh_of(node), offset, data, stable);
+  auto answer = co_await std::move(asking);
+  if (!answer) co_return fail(std::move(answer.error()));
+  if (answer->status != 0) co_return fail(nfs3_error(answer->status, "WRITE"));
+  NFSRDMA_CO_TRY(check_count(answer->count, data.size()));
+  co_return WriteOutcome{.bytes = answer->count,
+                         .written = {static_cast<nfs4::stable_how4>(answer->committed), answer->verifier},
+                         .after = answered_own(answer->wcc, order)};
 }
 
-Task<Result<nfs4::verifier4>> Nfs3Protocol::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
-                                                             uint64_t offset, uint64_t end) {
+Task<Result<CommitOutcome>> Nfs3Protocol::commit(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end) {
   const uint64_t order = nodes_.next_start();
   auto asking = server_.commit(std::move(credential), fh_of(node), offset, commit_count(offset, end));
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (answer->status != 0) co_return fail(failed(node, answer->status, "COMMIT"));
-  co_await note_own(node, answer->wcc, order);
-  co_return answer->verifier;
+  if (answer->status != 0) co_return fail(nfs3_error(answer->status, "COMMIT"));
+  co_return CommitOutcome{.verifier = answer->verifier, .after = answered_own(answer->wcc, order)};
 }
 
 // Exchanges the cookies 1 and 2 with two large values, in both directions. Our listings use the offsets 1 and
@@ -75,31 +57,29 @@ static uint64_t exchanged(uint64_t cookie) {
   return cookie == kStandIn + 1 || cookie == kStandIn + 2 ? cookie - kStandIn : cookie;
 }
 
-Task<Result<>> Nfs3Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
+Task<Result<ListOutcome>> Nfs3Protocol::list(RequestContext ctx, const Listing& listing, uint64_t cookie,
+                                             bool plus) {
   const NodeRef directory = listing.node;
-  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
+  const uint64_t order = nodes_.next_start();
   const uint64_t before = names_change(directory);
-  listing.filled = false;
   // Section 3.3.16: the verifier goes with cookies other than zero.
   const nfs4::verifier4 verifier = cookie != 0 ? listing.verifier : nfs4::verifier4{};
   auto asking = server_.readdir(ctx.credential, fh_of(directory), exchanged(cookie), verifier,
                                 listing.reply_bytes, plus);
   auto answer = co_await std::move(asking);
   if (!answer) co_return fail(std::move(answer.error()));
-  if (plus && answer->status == nfs3::NFS3ERR_NOTSUPP_)
-    co_return co_await read_entries(ctx, listing, cookie, false);
-  if (answer->status != 0) co_return fail(failed(directory, answer->status, "READDIR"));
-  // The attributes are from after the operation. They belong to the listing only if nothing changed.
-  const uint64_t after = answer->directory ? answer->directory->attributes.change : 0;
-  if (cookie == 0) listing.change = after == before ? before : 0;
-  co_await note(directory, answer->directory, belief.order, Cause::kAsked);
-  belief.epoch = epoch_of(directory, before, answer->directory);
-  listing.verifier = answer->verifier;
+  if (plus && answer->status == nfs3::NFS3ERR_NOTSUPP_) co_return co_await list(ctx, listing, cookie, false);
+  if (answer->status != 0) co_return fail(nfs3_error(answer->status, "READDIR"));
+  ListOutcome list;
+  list.directory = answered(answer->directory, order);
+  list.names_change = names_change(before, answer->directory);
+  list.plus = plus;
+  list.eof = answer->eof;
+  list.verifier = answer->verifier;
   const uint32_t here = nfs3_node(directory).export_index();
-  std::vector<ListedEntry> entries;
-  entries.reserve(answer->entries.size());
+  list.entries.reserve(answer->entries.size());
   for (auto& from : answer->entries) {
-    ListedEntry& entry = entries.emplace_back();
+    ListedEntry& entry = list.entries.emplace_back();
     entry.name = std::move(from.name);
     entry.cookie = exchanged(from.cookie);
     entry.ino = from.fileid;
@@ -111,7 +91,7 @@ Task<Result<>> Nfs3Protocol::read_entries(RequestContext ctx, Listing& listing, 
     entry.complete = plus && !from.handle.empty() && entry.export_index == here;
     entry.fh.assign(as_const_bytes(from.handle));
   }
-  co_return listing.answer(cookie, plus, std::move(entries), answer->eof, belief);
+  co_return list;
 }
 
 }  // namespace nfsrdma::client::nfs3

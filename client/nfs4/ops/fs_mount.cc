@@ -51,13 +51,13 @@ Nfs4Filesystem::Nfs4Filesystem(LoopPool& loops, BufferPool& buffers, ClientOptio
       ids_(options_.id_mapping),
       session_(parts_.loops, parts_.buffers, options_, machine_),
       server_limits_(parts_, session_),
-      replies_(nodes_, ids_, exports_, session_, server_limits_, services()),
+      replies_(nodes_, ids_, exports_, session_, server_limits_),
+      recorder_(replies_, attributes_, access_, names_),
       states_(session_, nodes_.names(), delegations_, *this, options_.close_delay),
       callbacks_(session_.slots(), nodes_, delegations_),
       locks_(parts_, session_, states_, kept_, write_back_, attributes_),
       delegating_(parts_, nodes_, session_, delegations_, states_, kept_, write_back_),
-      protocol_(parts_, services(), nodes_, exports_, session_, states_, delegating_, server_limits_,
-                replies_),
+      protocol_(parts_, nodes_, exports_, session_, states_, delegating_, server_limits_, replies_),
       export_finder_(parts_, session_) {
   delegations_.attach(&delegating_);
   session_.attach(&states_.keeper(), &callbacks_);
@@ -123,7 +123,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
       co_return fail(std::move(explained));
     }
     root =
-        co_await replies_.make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
+        co_await recorder_.make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
   }
   if (!S_ISDIR(root.attributes.mode)) co_return fail(system_error(ENOTDIR, "LOOKUP", options_.export_path));
   co_return root;

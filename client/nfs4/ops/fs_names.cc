@@ -18,7 +18,7 @@ Task<Result<std::string>> Nfs4Filesystem::readlink(RequestContext ctx, NodeRef n
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).add(nfs4::READLINK4args{}); };
   const Request request{.op = nfs4::OP_READLINK, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
+  NFSRDMA_CO_TRY(recorder_.take_handle(reply, node));
   auto res = reply->take<nfs4::READLINK4res>();
   if (!res) co_return fail(std::move(res.error()));
   std::string& text = res->resok4.link;
@@ -85,7 +85,7 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   NameService::NameToBe to_be(names_, directory, name);
   const Request request = change_request(nfs4::OP_CREATE, ctx, build);
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
+  NFSRDMA_CO_TRY(recorder_.take_handle(reply, directory));
   auto created = reply->take<nfs4::CREATE4res>();
   if (!created) {
     to_be.refused(created.error(), reply->maybe_executed_before);
@@ -104,10 +104,10 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto after = ReplyAttributes::take_directory_of_made(*reply);
   const uint64_t change = attributes->resok4.obj_attributes.change;
   const NameBelief belief =
-      co_await replies_.directory_changed(directory, created->resok4.cinfo, std::move(after), order);
-  Entry entry = co_await replies_.make_entry(
+      co_await recorder_.directory_changed(directory, created->resok4.cinfo, std::move(after), order);
+  Entry entry = co_await recorder_.make_entry(
       handle->resok4.object, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
-  replies_.take_access_of_made(ctx, entry.node, *reply, change);
+  recorder_.take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
   to_be.made(*entry.node.get(), belief);
   entry.entry_ttl = names_.entry_ttl(directory, belief);
@@ -134,7 +134,7 @@ Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef
   // The server restarted after it executed CREATE and before it replied. The existing object is ours if three
   // things hold: it is what we asked for; it has the owner that the server gives our objects; it is not older
   // than the request, by the directory's ctime, which comes from the same clock.
-  Result<Entry> there = co_await protocol_.lookup_on_server(ctx, directory, name);
+  Result<Entry> there = co_await names_.lookup_on_server(ctx, directory, name);
   if (!there || !there->node) co_return fail(std::move(error));
   const Attributes& a = there->attributes;
   const nfs4::createtype4& type = wanted.type;
@@ -160,11 +160,6 @@ Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef
   }
   if (!same) co_return fail(std::move(error));
   co_return there;
-}
-
-Task<Result<Entry>> Nfs4Filesystem::link(RequestContext ctx, NodeRef node, NodeRef directory,
-                                         std::string name) {
-  return protocol_.link_on_server(std::move(ctx), std::move(node), std::move(directory), std::move(name));
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -141,12 +141,12 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   const uint64_t change = attributes->resok4.obj_attributes.change;
   result.keep_cache =
-      co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+      co_await recorder_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
   delegating_.begin_promise(node, delegation, order);
   if (opened && !room.bytes.empty())
     take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
-  if (!AccessService::suffices(
-          access_.note_access(ctx, n, asked->resok4.supported, asked->resok4.access, change), flags)) {
+  const AccessBits bits{asked->resok4.supported, asked->resok4.access, change};
+  if (!AccessService::suffices(access_.note_access(ctx, n, bits), flags)) {
     co_await release(ctx, result.file);
     co_return fail(system_error(EACCES, "OPEN"));
   }
@@ -205,7 +205,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const Delegations::Asking asking(delegations_);
   NameService::NameToBe to_be(names_, directory, name);
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, directory));
+  NFSRDMA_CO_TRY(recorder_.take_handle(reply, directory));
   auto opened = reply->take<nfs4::OPEN4res>();
   if (!opened) {
     to_be.refused(opened.error(), reply->maybe_executed_before);
@@ -236,14 +236,14 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   result.open.keep_cache =
-      co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
+      co_await recorder_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
   delegating_.begin_promise(node, delegation, order);
   auto after = ReplyAttributes::take_directory_of_made(*reply);
   NameBelief belief =
-      co_await replies_.directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+      co_await recorder_.directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
   belief.asked = order;
   to_be.made(*node.get(), belief);
-  replies_.take_access_of_made(ctx, node, *reply, change);
+  recorder_.take_access_of_made(ctx, node, *reply, change);
 
   // The file existed and the kernel did not know it, so nobody has checked the caller's permission.
   const auto& cinfo = opened->resok4.cinfo;
@@ -362,7 +362,7 @@ Task<std::optional<Result<OpenReply>>> Nfs4Filesystem::open_under_delegation(Req
     }
     if (asked) break;
     // One ACCESS now; the next opens need none.
-    const Result<uint32_t> answer = co_await protocol_.ask_access(ctx, node, kEveryAccess);
+    const Result<uint32_t> answer = co_await access_.ask(ctx, node, kEveryAccess);
     if (!answer) break;
   }
   co_return std::nullopt;

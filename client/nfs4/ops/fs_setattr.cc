@@ -86,7 +86,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     attributes_.expire(node);  // the server may have executed it
     co_return fail(std::move(reply.error()));
   }
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
+  NFSRDMA_CO_TRY(recorder_.take_handle(reply, node));
   const auto before = ReplyAttributes::take_change_before(*reply, asked);
   if (!before) co_return fail(before.error());
   NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
@@ -96,10 +96,10 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     co_return fail(std::move(res.error()));
   }
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await replies_.apply(node, std::move(res->resok4.obj_attributes), order,
-                          replies_.cause_of_own(node, order, asked), *before);
+  co_await recorder_.apply(node, std::move(res->resok4.obj_attributes), order,
+                           replies_.cause_of_own(node, order, asked), *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
-    access_.note_access(ctx, n, access->resok4.supported, access->resok4.access, change);
+    access_.note_access(ctx, n, {access->resok4.supported, access->resok4.access, change});
   co_return co_await attributes_.sure_attributes(ctx, node);
 }
 
@@ -140,8 +140,8 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   if (whole) {
     written = Written{wrote->resok4.committed, wrote->resok4.writeverf};
   } else if (wrote || too_big) {
-    written = co_await protocol_.write_on_server(node, file, extent.account, extent.offset, extent.data,
-                                                 write.stable);
+    written = co_await write_back_.write_on_server(node, file, extent.account, extent.offset, extent.data,
+                                                   write.stable);
   } else {
     written = fail(wrote.error());
   }
@@ -152,8 +152,8 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await replies_.apply(node, std::move(after->resok4.obj_attributes), order,
-                              replies_.cause_of_own(node, order, asked), change_before);
+      co_await recorder_.apply(node, std::move(after->resok4.obj_attributes), order,
+                               replies_.cause_of_own(node, order, asked), change_before);
     } else {
       if (set) set = fail(std::move(after.error()));
       // The cached attributes are from before the WRITE.
@@ -161,7 +161,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
         MutexLock lock(n.mutex);
         n.attributes.expire(nodes_.next_start());
       }
-      (void)co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked);
+      (void)co_await attributes_.fetch(ctx, node);
     }
   }
   write_back_.extent_answered(node, file, *taken, sent_in, std::move(written));

@@ -344,7 +344,7 @@ Task<Result<>> LockService::keep_or_give_back(RequestContext ctx, OpenFileRef op
   Result<> asked;
   if (!promised) {
     co_await write_back_.settle_node(node);
-    asked = co_await protocol_.fetch_attributes(ctx, node, Cause::kAsked);
+    asked = co_await attributes_.fetch(ctx, node);
   }
   bool changed = false;
   {
@@ -374,6 +374,7 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
                                                                      Lock lock, bool waiting) {
   Nfs4File& handle = nfs4_file(open);
   const std::shared_ptr<FileState> file = handle.file;
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it must outlive the requests below
   const OpenStateRef state = use.state();
   LockState* const mine = &use.lock();
   // flock(2), NFS: "in order to place an exclusive lock, the file must be opened for writing", and a shared

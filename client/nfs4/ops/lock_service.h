@@ -28,7 +28,6 @@ class LockService {
   LockService(const MountParts& parts, Session& session, StateManager& states, KeptData& kept,
               WriteBack& write_back, AttributeService& attributes)
       : loops_(parts.loops),
-        protocol_(parts.protocol),
         session_(session),
         states_(states),
         kept_(kept),
@@ -84,7 +83,6 @@ class LockService {
   Task<bool> wait_for_unlock(RequestContext ctx, std::shared_ptr<FileState> file, Duration longest);
 
   LoopPool& loops_;
-  Protocol& protocol_;
   Session& session_;
   StateManager& states_;
   KeptData& kept_;

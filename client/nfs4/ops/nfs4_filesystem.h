@@ -23,6 +23,7 @@
 #include "client/nfs4/ops/lock_service.h"
 #include "client/nfs4/ops/nfs4_protocol.h"
 #include "client/nfs4/ops/reply_attributes.h"
+#include "client/nfs4/ops/reply_recorder.h"
 #include "client/nfs4/ops/server_limits.h"
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/session.h"
@@ -46,7 +47,6 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   Task<Result<Entry>> mkdir(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode) override;
   Task<Result<Entry>> symlink(RequestContext ctx, NodeRef directory, std::string name,
                               std::string target) override;
-  Task<Result<Entry>> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
   Task<Result<OpenReply>> open(RequestContext ctx, NodeRef node, int flags) override;
   Task<Result<CreateReply>> create(RequestContext ctx, NodeRef directory, std::string name, uint32_t mode,
                                    int flags) override;
@@ -118,6 +118,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   Session session_;
   ServerLimits server_limits_;
   ReplyAttributes replies_;
+  ReplyRecorder recorder_;
   Delegations delegations_;
   StateManager states_;
   CallbackServer callbacks_;

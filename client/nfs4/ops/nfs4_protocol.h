@@ -12,7 +12,6 @@
 #include "client/core/mount_parts.h"
 #include "client/core/names/listed_entry.h"
 #include "client/core/protocol.h"
-#include "client/core/services.h"
 #include "client/nfs4/ops/delegation_service.h"
 #include "client/nfs4/ops/reply_attributes.h"
 #include "client/nfs4/ops/server_limits.h"
@@ -24,15 +23,10 @@ namespace nfsrdma::client::nfs4 {
 
 class Nfs4Protocol final : public Protocol {
  public:
-  Nfs4Protocol(const MountParts& parts, const Services& services, NodeTable& nodes, Exports& exports,
-               Session& session, StateManager& states, DelegationService& delegating, ServerLimits& limits,
+  Nfs4Protocol(const MountParts& parts, NodeTable& nodes, Exports& exports, Session& session,
+               StateManager& states, DelegationService& delegating, ServerLimits& limits,
                ReplyAttributes& replies)
-      : options_(parts.options),
-        buffers_(parts.buffers),
-        attributes_(services.attributes),
-        access_(services.access),
-        names_(services.names),
-        write_back_(services.write_back),
+      : buffers_(parts.buffers),
         nodes_(nodes),
         exports_(exports),
         session_(session),
@@ -48,18 +42,17 @@ class Nfs4Protocol final : public Protocol {
   uint64_t registrable_bytes() const override { return session_.connections().registrable_bytes(); }
 
   // --- protocol_attributes.cc ---
-  Task<Result<>> fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) override;
-  Task<Result<uint32_t>> ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) override;
-  Task<> ask_who_searches(RequestContext ctx, NodeRef directory) override;
+  Task<Result<AnsweredAttributes>> get_attributes(RequestContext ctx, NodeRef node) override;
+  Task<Result<AccessOutcome>> get_access(RequestContext ctx, NodeRef node) override;
+  Task<std::optional<AclOutcome>> get_acl(RequestContext ctx, NodeRef directory) override;
 
   // --- protocol_names.cc, protocol_remove.cc ---
-  Task<Result<Entry>> lookup_on_server(RequestContext ctx, NodeRef directory, std::string name) override;
-  Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory,
-                                     std::string name) override;
-  Task<Result<>> remove_on_server(RequestContext ctx, NodeRef directory, std::string name,
-                                  bool is_directory) override;
-  Task<Result<>> rename_on_server(RequestContext ctx, NodeRef from_directory, std::string from,
-                                  NodeRef to_directory, std::string to) override;
+  Task<Result<LookupOutcome>> lookup(RequestContext ctx, NodeRef directory, std::string name) override;
+  Task<LinkOutcome> link(RequestContext ctx, NodeRef node, NodeRef directory, std::string name) override;
+  Task<RemoveOutcome> remove(RequestContext ctx, NodeRef directory, std::string name, bool is_directory,
+                             NodeRef victim) override;
+  Task<RenameOutcome> rename(RequestContext ctx, NodeRef from_directory, std::string from,
+                             NodeRef to_directory, std::string to, NodeRef victim) override;
 
   // --- protocol_io.cc ---
   Result<> usable(const CachedOpen& open, const IoAccount& account) const override;
@@ -70,40 +63,39 @@ class Nfs4Protocol final : public Protocol {
   bool has_change_attributes() const override { return true; }
   bool may_read_ahead(unsigned under_way) const override;
   unsigned most_ahead_on(unsigned loop) const override;
-  Task<Result<Written>> write_on_server(NodeRef node, CachedFileRef file, IoAccount account, uint64_t offset,
-                                        Slice data, nfs4::stable_how4 stable) override;
-  Task<Result<nfs4::verifier4>> commit_on_server(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
-                                                 uint64_t end) override;
+  Task<Result<WriteOutcome>> write(NodeRef node, CachedFileRef file, const IoAccount& account,
+                                   uint64_t offset, Slice data, nfs4::stable_how4 stable) override;
+  Task<Result<CommitOutcome>> commit(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                     uint64_t end) override;
 
   // --- protocol_directory.cc ---
-  Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
-                                             bool plus) override;
-  Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) override;
+  Task<Result<ListOutcome>> list(RequestContext ctx, const Listing& listing, uint64_t cookie,
+                                 bool plus) override;
+  bool lists_with_access() const override { return true; }
+  Task<Result<ListOutcome>> list_with_access(RequestContext ctx, const Listing& listing, bool plus,
+                                             bool with_acl) override;
 
  private:
-  // Takes the reply to GETATTR of kDirectoryAcl.
-  void take_acl(CompoundReply& reply, const NodeRef& directory);
+  // The reply to GETATTR of kDirectoryAcl. Nothing: the server does not return the ACL.
+  static std::optional<AclOutcome> take_acl(CompoundReply& reply);
 
+  // The results of LINK and RENAME, and of the operations before them.
+  static Result<nfs4::LINK4res> take_link(Result<CompoundReply>& reply, bool asked,
+                                          std::optional<uint64_t>& before);
+  static Result<nfs4::RENAME4res> take_rename(Result<CompoundReply>& reply);
   // Runs a request that removes `victim`'s name; `operations` is the number of its operations. If nobody here
   // has the file open, it must not stay open on the server (for a delegation, or because its CLOSE waits for
   // others): after the removal the server may reject its handle. So DELEGRETURN and CLOSE come first, in the
   // same COMPOUND if possible.
   Task<Result<CompoundReply>> run_without(NodeRef victim, Request request, uint32_t operations);
   nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
-  // Stores the attributes of the directory's GETATTR that precedes READDIR, and returns its change attribute.
-  // Sets the epoch of `belief`.
-  Task<Result<uint64_t>> take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief);
-  // Takes READDIR's entries; the READDIR started at `cookie`.
-  Task<Result<>> take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
-                              NameBelief belief);
+  // The directory's GETATTR that precedes READDIR, of a request that began at `order`.
+  Task<Result<ListOutcome>> take_listed(CompoundReply& reply, NodeRef directory, uint64_t order);
+  // READDIR's entries.
+  Task<> take_entries(CompoundReply& reply, NodeRef directory, bool plus, ListOutcome& answer);
   Task<ListedEntry> listed_entry(NodeRef directory, nfs4::entry4 from, bool plus);
 
-  const ClientOptions& options_;
   BufferPool& buffers_;
-  AttributeService& attributes_;
-  AccessService& access_;
-  NameService& names_;
-  WriteBack& write_back_;
   NodeTable& nodes_;
   Exports& exports_;
   Session& session_;

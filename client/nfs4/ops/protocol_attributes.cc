@@ -6,52 +6,51 @@
 
 namespace nfsrdma::client::nfs4 {
 
-Task<Result<>> Nfs4Protocol::fetch_attributes(RequestContext ctx, NodeRef node, Cause cause) {
-  attributes_.count_miss();
+Task<Result<AnsweredAttributes>> Nfs4Protocol::get_attributes(RequestContext ctx, NodeRef node) {
   const nfs4::nfs_fh4 fh = fh_of(node);
   const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes); };
   const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
+  NFSRDMA_CO_TRY(ReplyAttributes::take_handle(reply));
   auto res = reply->take<nfs4::GETATTR4res>();
-  if (!res) co_return fail(attributes_.gone(node, std::move(res.error())));
-  co_await replies_.apply(node, std::move(res->resok4.obj_attributes), order, cause);
-  co_return Result<>{};
+  if (!res) co_return fail(std::move(res.error()));
+  co_return co_await replies_.answered(node, std::move(res->resok4.obj_attributes), order);
 }
 
-Task<Result<uint32_t>> Nfs4Protocol::ask_access(RequestContext ctx, NodeRef node, uint32_t wanted) {
-  Nfs4Node& n = nfs4_node(node);
-  const nfs4::nfs_fh4 fh = n.fh();
+Task<Result<AccessOutcome>> Nfs4Protocol::get_access(RequestContext ctx, NodeRef node) {
+  const nfs4::nfs_fh4 fh = fh_of(node);
   const uint64_t order = nodes_.next_start();
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
   };
   const Request request{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, node));
-  auto answer = reply->take<nfs4::ACCESS4res>();
-  if (!answer) co_return fail(std::move(answer.error()));
+  NFSRDMA_CO_TRY(ReplyAttributes::take_handle(reply));
+  auto access = reply->take<nfs4::ACCESS4res>();
+  if (!access) co_return fail(std::move(access.error()));
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
-  const uint64_t change = res->resok4.obj_attributes.change;
-  co_await replies_.apply(node, std::move(res->resok4.obj_attributes), order, Cause::kAsked);
-  co_return access_.note_access(ctx, n, answer->resok4.supported, answer->resok4.access, change) & wanted;
+  AccessOutcome answer;
+  answer.bits = {access->resok4.supported, access->resok4.access, res->resok4.obj_attributes.change};
+  answer.after = co_await replies_.answered(node, std::move(res->resok4.obj_attributes), order);
+  co_return answer;
 }
 
-Task<> Nfs4Protocol::ask_who_searches(RequestContext ctx, NodeRef directory) {
+Task<std::optional<AclOutcome>> Nfs4Protocol::get_acl(RequestContext ctx, NodeRef directory) {
   const nfs4::nfs_fh4 fh = fh_of(directory);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kDirectoryAcl); };
   const Request request{.op = nfs4::OP_GETATTR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  if (reply && reply->expect<nfs4::PUTFH4res>()) take_acl(*reply, directory);
+  if (!reply || !reply->expect<nfs4::PUTFH4res>()) co_return std::nullopt;
+  co_return take_acl(*reply);
 }
 
-void Nfs4Protocol::take_acl(CompoundReply& reply, const NodeRef& directory) {
+std::optional<AclOutcome> Nfs4Protocol::take_acl(CompoundReply& reply) {
   const auto answer = reply.take<nfs4::GETATTR4res>();
-  if (!answer) return;
+  if (!answer) return std::nullopt;
   const nfs4::fattr4& attributes = answer->resok4.obj_attributes;
-  access_.note_everybody(directory, acl_lets_all_search(attributes), attributes.change);
+  return AclOutcome{acl_lets_all_search(attributes), attributes.change};
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -21,79 +21,76 @@ nfs4::READDIR4args Nfs4Protocol::readdir_args(const Listing& listing, uint64_t c
   return args;
 }
 
-Task<Result<>> Nfs4Protocol::read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus) {
-  const nfs4::nfs_fh4 fh = fh_of(listing.node);
-  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
-  listing.filled = false;
+Task<Result<ListOutcome>> Nfs4Protocol::list(RequestContext ctx, const Listing& listing, uint64_t cookie,
+                                             bool plus) {
+  const NodeRef directory = listing.node;
+  const nfs4::nfs_fh4 fh = fh_of(directory);
+  const uint64_t order = nodes_.next_start();
   nfs4::READDIR4args args = readdir_args(listing, cookie, plus);
   auto build = [&](CompoundBuilder& b) { b.putfh(fh).getattr(kFileAttributes).add(args); };
   const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   for (bool bare = false;; bare = true) {
     Result<CompoundReply> reply = co_await session_.run(request);
-    NFSRDMA_CO_TRY(replies_.take_handle(reply, listing.node));
-    const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
-    if (!change) co_return fail(change.error());
-    if (cookie == 0) listing.change = *change;
-    Result<> taken = co_await take_entries(*reply, listing, cookie, plus && !bare, belief);
+    NFSRDMA_CO_TRY(ReplyAttributes::take_handle(reply));
+    Result<ListOutcome> answer = co_await take_listed(*reply, directory, order);
+    if (!answer) co_return answer;
+    co_await take_entries(*reply, directory, plus && !bare, *answer);
     // nfs-ganesha 6 returns this error for the whole directory if a single entry needs another security
     // flavor.
-    if (taken || bare || !taken.error().is_status(nfs4::NFS4ERR_WRONGSEC)) co_return taken;
+    const bool one_refused = !answer->read && answer->read.error().is_status(nfs4::NFS4ERR_WRONGSEC);
+    if (bare || !one_refused) co_return answer;
     args.attr_request = kBareAttributes;
   }
 }
 
-Task<Result<uint32_t>> Nfs4Protocol::ask_access_and_list(RequestContext ctx, Listing& listing,
-                                                         uint32_t wanted, bool plus) {
-  const nfs4::nfs_fh4 fh = fh_of(listing.node);
-  NameBelief belief{Clock::now(), 0, nodes_.next_start()};
-  listing.filled = false;
+Task<Result<ListOutcome>> Nfs4Protocol::list_with_access(RequestContext ctx, const Listing& listing,
+                                                         bool plus, bool with_acl) {
+  const NodeRef directory = listing.node;
+  const nfs4::nfs_fh4 fh = fh_of(directory);
+  const uint64_t order = nodes_.next_start();
   const nfs4::READDIR4args args = readdir_args(listing, 0, plus);
-  // Even if the ACL is known: a directory is usually listed because it has changed.
-  const bool with_acl = options_.many_users && options_.server_acls &&
-                        attributes_.all_may_search(AttributeService::known_attributes(listing.node));
   auto build = [&](CompoundBuilder& b) {
     b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes).add(args);
     if (with_acl) b.getattr(kDirectoryAcl);  // last: the ACL may be denied to some users, or be too long
   };
   const Request request{.op = nfs4::OP_READDIR, .credential = ctx.credential, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
-  NFSRDMA_CO_TRY(replies_.take_handle(reply, listing.node));
-  auto answer = reply->take<nfs4::ACCESS4res>();
-  if (!answer) co_return fail(std::move(answer.error()));
-  const Result<uint64_t> change = co_await take_listed(*reply, listing, belief);
-  if (!change) co_return fail(change.error());
-  listing.change = *change;
-  const uint32_t allowed = access_.note_access(ctx, nfs4_node(listing.node), answer->resok4.supported,
-                                               answer->resok4.access, *change);
-  // An error of READDIR is returned to the caller that reads the directory.
-  (void)co_await take_entries(*reply, listing, 0, plus, belief);
-  if (with_acl) take_acl(*reply, listing.node);
-  co_return allowed& wanted;
+  NFSRDMA_CO_TRY(ReplyAttributes::take_handle(reply));
+  auto access = reply->take<nfs4::ACCESS4res>();
+  if (!access) co_return fail(std::move(access.error()));
+  Result<ListOutcome> answer = co_await take_listed(*reply, directory, order);
+  if (!answer) co_return answer;
+  answer->access = AccessBits{access->resok4.supported, access->resok4.access, *answer->names_change};
+  co_await take_entries(*reply, directory, plus, *answer);
+  if (with_acl) answer->acl = take_acl(*reply);
+  co_return answer;
 }
 
-Task<Result<uint64_t>> Nfs4Protocol::take_listed(CompoundReply& reply, Listing& listing, NameBelief& belief) {
+Task<Result<ListOutcome>> Nfs4Protocol::take_listed(CompoundReply& reply, NodeRef directory, uint64_t order) {
   auto attributes = reply.take<nfs4::GETATTR4res>();
   if (!attributes) co_return fail(std::move(attributes.error()));
-  const uint64_t change = attributes->resok4.obj_attributes.change;
-  co_await replies_.apply(listing.node, std::move(attributes->resok4.obj_attributes), belief.order,
-                          Cause::kAsked);
-  belief.epoch = NameService::names_epoch(listing.node, change);
-  co_return change;
+  ListOutcome answer;
+  answer.names_change = attributes->resok4.obj_attributes.change;
+  answer.directory =
+      co_await replies_.answered(directory, std::move(attributes->resok4.obj_attributes), order);
+  co_return answer;
 }
 
-Task<Result<>> Nfs4Protocol::take_entries(CompoundReply& reply, Listing& listing, uint64_t cookie, bool plus,
-                                          NameBelief belief) {
+Task<> Nfs4Protocol::take_entries(CompoundReply& reply, NodeRef directory, bool plus, ListOutcome& answer) {
   auto res = reply.take<nfs4::READDIR4res>();
-  if (!res) co_return fail(std::move(res.error()));
-  auto& list = res->resok4.reply;
-  listing.verifier = res->resok4.cookieverf;
-  std::vector<ListedEntry> entries;
-  entries.reserve(list.entries.size());
-  for (nfs4::entry4& from : list.entries) {
-    Task<ListedEntry> entry = listed_entry(listing.node, std::move(from), plus);
-    entries.push_back(co_await std::move(entry));
+  if (!res) {
+    answer.read = fail(std::move(res.error()));
+    co_return;
   }
-  co_return listing.answer(cookie, plus, std::move(entries), list.eof, belief);
+  auto& list = res->resok4.reply;
+  answer.plus = plus;
+  answer.eof = list.eof;
+  answer.verifier = res->resok4.cookieverf;
+  answer.entries.reserve(list.entries.size());
+  for (nfs4::entry4& from : list.entries) {
+    Task<ListedEntry> entry = listed_entry(directory, std::move(from), plus);
+    answer.entries.push_back(co_await std::move(entry));
+  }
 }
 
 Task<ListedEntry> Nfs4Protocol::listed_entry(NodeRef directory, nfs4::entry4 from, bool plus) {

@@ -82,19 +82,16 @@ Result<> Nfs4Protocol::usable(const CachedOpen& open, const IoAccount& account) 
   return {};
 }
 
-Task<Result<Written>> Nfs4Protocol::write_on_server(NodeRef node, CachedFileRef cached, IoAccount account,
-                                                    uint64_t offset, Slice data, nfs4::stable_how4 stable) {
+Task<Result<WriteOutcome>> Nfs4Protocol::write(NodeRef node, CachedFileRef cached, const IoAccount& account,
+                                               uint64_t offset, Slice data, nfs4::stable_how4 stable) {
   const auto file = std::static_pointer_cast<FileState>(cached);
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
-  Written result{nfs4::FILE_SYNC4, {}};
-  int verifiers = 0;
-  for (size_t done = 0; done < data.size();) {
-    const Slice piece = data.subslice(done, std::min<size_t>(data.size() - done, limits_of(node).wsize));
+  nfs4::WRITE4args args;
+  args.offset = offset;
+  args.stable = stable;
+  for (;;) {
     const uint64_t order = nodes_.next_start();
-    nfs4::WRITE4args args;
-    args.offset = offset + done;
-    args.stable = stable;
-    args.data = piece.bytes;
+    args.data = data.bytes;
     bool asked = false;
     auto build = [&](CompoundBuilder& b) {
       auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
@@ -102,44 +99,30 @@ Task<Result<Written>> Nfs4Protocol::write_on_server(NodeRef node, CachedFileRef 
       args.stateid = *stateid;
       b.putfh(fh);
       replies_.ask_change_before(b, node, asked);
-      b.add(args).getattr(kFileAttributes).keep(piece);
+      b.add(args).getattr(kFileAttributes).keep(data);
     };
     const Request request{.op = nfs4::OP_WRITE, .credential = account.credential, .build = build};
     Result<CompoundReply> reply = co_await states_.run(request, node, file, open_state(account));
-    if (!reply) co_return fail(std::move(reply.error()));
     // It waited for a new session, which was granted a smaller request size.
-    if (reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && piece.size() > limits_of(node).wsize) continue;
+    const size_t wsize = limits_of(node).wsize;
+    if (reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && data.size() > wsize) {
+      data = data.first(wsize);
+      continue;
+    }
     std::optional<uint64_t> before;
     auto res = ReplyAttributes::take_own<nfs4::WRITE4res>(reply, asked, before);
     if (!res) co_return fail(std::move(res.error()));
     const auto& ok = res->resok4;
-    if (ok.count == 0 || ok.count > piece.size())
-      co_return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
+    NFSRDMA_CO_TRY(check_count(ok.count, data.size()));
+    WriteOutcome answer{.bytes = ok.count, .written = {ok.committed, ok.writeverf}};
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    if (attributes) {
-      co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order,
-                              replies_.cause_of_own(node, order, asked), before);
-    } else {
-      attributes_.expire(node);  // the old size must not be reported or used for appending
-    }
-    // The pieces of one extent got different verifiers. What the first verifier covered may be lost, so write
-    // all again.
-    if (done != 0 && result.committed == nfs4::UNSTABLE4 && ok.writeverf != result.verifier) {
-      if (++verifiers == kMostVerifiers)
-        co_return fail(system_error(EIO, "WRITE", "the server's write verifier is another one each time"));
-      result = {nfs4::FILE_SYNC4, {}};
-      done = 0;
-      continue;
-    }
-    result.committed = std::min(result.committed, ok.committed);
-    result.verifier = ok.writeverf;
-    done += ok.count;
+    answer.after = co_await replies_.answered_own(node, std::move(attributes), order, asked, before);
+    co_return answer;
   }
-  co_return result;
 }
 
-Task<Result<nfs4::verifier4>> Nfs4Protocol::commit_on_server(NodeRef node, rpc::CredentialPtr credential,
-                                                             uint64_t offset, uint64_t end) {
+Task<Result<CommitOutcome>> Nfs4Protocol::commit(NodeRef node, rpc::CredentialPtr credential, uint64_t offset,
+                                                 uint64_t end) {
   const nfs4::nfs_fh4 fh = nfs4_node(node).fh();
   const uint64_t order = nodes_.next_start();
   const nfs4::COMMIT4args args{offset, commit_count(offset, end)};
@@ -154,11 +137,10 @@ Task<Result<nfs4::verifier4>> Nfs4Protocol::commit_on_server(NodeRef node, rpc::
   std::optional<uint64_t> before;
   auto committed = ReplyAttributes::take_own<nfs4::COMMIT4res>(reply, asked, before);
   if (!committed) co_return fail(std::move(committed.error()));
+  CommitOutcome answer{.verifier = committed->resok4.writeverf};
   auto attributes = reply->take<nfs4::GETATTR4res>();
-  if (attributes)
-    co_await replies_.apply(node, std::move(attributes->resok4.obj_attributes), order,
-                            replies_.cause_of_own(node, order, asked), before);
-  co_return committed->resok4.writeverf;
+  answer.after = co_await replies_.answered_own(node, std::move(attributes), order, asked, before);
+  co_return answer;
 }
 
 }  // namespace nfsrdma::client::nfs4

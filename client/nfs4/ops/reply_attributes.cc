@@ -10,11 +10,9 @@
 
 namespace nfsrdma::client::nfs4 {
 
-Result<> ReplyAttributes::take_handle(Result<CompoundReply>& reply, const NodeRef& node) {
+Result<> ReplyAttributes::take_handle(Result<CompoundReply>& reply) {
   if (!reply) return fail(std::move(reply.error()));
-  Result<> put = reply->expect<nfs4::PUTFH4res>();
-  if (!put) return fail(attributes_.gone(node, std::move(put.error())));
-  return put;
+  return reply->expect<nfs4::PUTFH4res>();
 }
 
 Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_index) {
@@ -25,17 +23,27 @@ Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_i
   co_return to_attributes(from, export_index, *uid, *gid);
 }
 
-Task<bool> ReplyAttributes::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
-                                  std::optional<uint64_t> before) {
-  const Attributes attributes = co_await as_cached(std::move(from), nfs4_node(node).export_index());
-  co_return co_await attributes_.record(node, attributes, order, cause, before);
+Task<AnsweredAttributes> ReplyAttributes::answered(NodeRef node, nfs4::fattr4 from, uint64_t order,
+                                                   Cause cause, std::optional<uint64_t> before) {
+  Task<Attributes> converting = as_cached(std::move(from), nfs4_node(node).export_index());
+  AnsweredAttributes answered{.order = order, .cause = cause, .before = before};
+  answered.attributes = co_await std::move(converting);
+  co_return answered;
+}
+
+Task<AnsweredAttributes> ReplyAttributes::answered_own(NodeRef node, Result<nfs4::GETATTR4res> after,
+                                                       uint64_t order, bool asked,
+                                                       std::optional<uint64_t> before) {
+  const Cause cause = cause_of_own(node, order, asked);
+  if (!after) co_return AnsweredAttributes{.order = order, .cause = cause};
+  co_return co_await answered(node, std::move(after->resok4.obj_attributes), order, cause, before);
 }
 
 void ReplyAttributes::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const {
   {
     const Nfs4Node& n = nfs4_node(node);
     MutexLock lock(n.mutex);
-    asked = !attributes_.promised(n);
+    asked = !promised(n);
   }
   if (asked) b.getattr(kChangeAttribute);
 }
@@ -48,30 +56,36 @@ Result<std::optional<uint64_t>> ReplyAttributes::take_change_before(CompoundRepl
   return attributes.attrmask.test(nfs4::FATTR4_CHANGE) ? std::optional(attributes.change) : std::nullopt;
 }
 
-Task<Entry> ReplyAttributes::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {
-  const NodeRef node = nodes_.get(fh, exports_.index_of(to_filesystem_id(from.fsid)));
-  co_await apply(node, std::move(from), order, cause);
-  co_await limits_.learn(node);
-  co_return attributes_.cached_entry(node, Duration::zero());
+Task<ReplyAttributes::Object> ReplyAttributes::object(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order,
+                                                      Cause cause) {
+  Object object;
+  object.node = nodes_.get(fh, exports_.index_of(to_filesystem_id(from.fsid)));
+  Task<AnsweredAttributes> converting = answered(object.node, std::move(from), order, cause);
+  object.attributes = co_await std::move(converting);
+  co_await limits_.learn(object.node);
+  co_return object;
 }
 
 Cause ReplyAttributes::cause_of_own(const NodeRef& node, uint64_t order, bool asked) const {
   if (asked) return Cause::kOwn;
   const CachedNode& n = cached_node(node);
   MutexLock lock(n.mutex);
-  return attributes_.promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
+  return promised(n) && n.promised_since <= order ? Cause::kOwn : Cause::kAsked;
 }
 
-Task<NameBelief> ReplyAttributes::directory_changed(NodeRef directory, nfs4::change_info4 info,
-                                                    Result<nfs4::GETATTR4res> after, uint64_t order) {
-  std::optional<Attributes> attributes;
+bool ReplyAttributes::promised(const CachedNode& n) const {
+  return n.attributes.promised() && session_.lease().holds();
+}
+
+Task<DirectoryChange> ReplyAttributes::change_of(NodeRef directory, nfs4::change_info4 info,
+                                                 Result<nfs4::GETATTR4res> after) {
+  DirectoryChange change{.before = info.before, .after = info.after, .atomic = info.atomic};
   if (after) {
     Task<Attributes> converting =
         as_cached(std::move(after->resok4.obj_attributes), nfs4_node(directory).export_index());
-    attributes = co_await std::move(converting);
+    change.attributes = co_await std::move(converting);
   }
-  co_return co_await names_.record_own_change(directory, info.before, info.after, info.atomic, attributes,
-                                              order);
+  co_return change;
 }
 
 void ReplyAttributes::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
@@ -84,13 +98,6 @@ Result<nfs4::GETATTR4res> ReplyAttributes::take_directory_of_made(CompoundReply&
   if (Result<> saved = reply.expect<nfs4::SAVEFH4res>(); !saved) return fail(std::move(saved.error()));
   if (Result<> put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
   return reply.take<nfs4::GETATTR4res>();
-}
-
-void ReplyAttributes::take_access_of_made(const RequestContext& ctx, const NodeRef& node,
-                                          CompoundReply& reply, uint64_t change) {
-  if (!reply.expect<nfs4::RESTOREFH4res>()) return;
-  if (const auto access = reply.take<nfs4::ACCESS4res>())
-    access_.note_access(ctx, nfs4_node(node), access->resok4.supported, access->resok4.access, change);
 }
 
 }  // namespace nfsrdma::client::nfs4
