@@ -160,7 +160,7 @@ nfsstat4 Opening::create(const tree::NodePtr& dir) {
   node_ = *node;
   created_ = true;
   tree::settle_initial(*node_, *changes, attrset_);
-  const nfsstat4 status = set_initial(*node_, *std::move(changes));
+  const nfsstat4 status = set_initial(*node_, *changes);
   if (status != NFS4_OK) c_.core.tree.remove(*dir, args_.claim.file, tree::acting(*dir->fs, c_.who));
   return status;
 }

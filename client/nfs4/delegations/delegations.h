@@ -53,9 +53,9 @@ struct DelegationPhases {
 struct Delegation {
   using Phase = DelegationPhases::State;
 
-  Delegation(nfs4::nfs_fh4 file, const nfs4::open_delegation4& from, rpc::CredentialPtr opener,
+  Delegation(const nfs4::nfs_fh4& file, const nfs4::open_delegation4& from, rpc::CredentialPtr opener,
              uint64_t granted_in)
-      : fh(std::move(file)),
+      : fh(file),
         stateid(from.stateid),
         write(from.delegation_type == nfs4::OPEN_DELEGATE_WRITE),
         permissions(from.permissions),

@@ -131,7 +131,7 @@ Task<Result<nfs4::CREATE_SESSION4resok>> Registration::create_session() {
   if (!res) co_return fail(std::move(res.error()));
   session_ = res->resok4.csr_sessionid;
   state_.enter(State::kSession);
-  co_return std::move(res->resok4);
+  co_return res->resok4;
 }
 
 Task<Result<std::optional<bool>>> Registration::bind(unsigned index) {

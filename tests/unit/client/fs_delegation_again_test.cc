@@ -45,9 +45,9 @@ class AgainLoops : public DelegationLoops {
 
 // Replaces the first `from` in the message by `to`.
 bool replace(ByteVector& message, ConstBytes from, ConstBytes to) {
-  const auto at = std::ranges::search(message, from);
-  if (at.empty()) return false;
-  const auto place = message.erase(at.begin(), at.end());
+  const auto at = std::search(message.begin(), message.end(), from.begin(), from.end());
+  if (at == message.end()) return false;
+  const auto place = message.erase(at, at + static_cast<std::ptrdiff_t>(from.size()));
   message.insert(place, to.begin(), to.end());
   return true;
 }
@@ -148,10 +148,10 @@ TEST_P(AgainLoops, WriteDelegationThatComesBackAsOneForReading_LeavesNoLockBehin
   // OPEN_DELEGATE_WRITE's space limit is 21 bytes behind the type; stateid and recall are in between.
   server->faults().add(on::reply_to(OP_OPEN), Mangle{[](ByteVector& reply) {
                          const ByteVector limit = words({1, 0xffffffff, 0xffffffff});
-                         const auto at = std::ranges::search(reply, limit);
-                         ASSERT_FALSE(at.empty());
-                         const auto begin = at.begin() - reply.begin();
-                         *(at.begin() - 21) = std::byte{1};
+                         const auto at = std::search(reply.begin(), reply.end(), limit.begin(), limit.end());
+                         ASSERT_NE(at, reply.end());
+                         const auto begin = at - reply.begin();
+                         *(at - 21) = std::byte{1};
                          reply.erase(reply.begin() + begin, reply.begin() + begin + 12);
                        }});
   server->restart();

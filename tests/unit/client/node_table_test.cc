@@ -74,11 +74,11 @@ TEST(NodeTable, DroppedUnderOthersHands_IsKnownToTheNext) {
       for (int i = 0; i < 5000; ++i) {
         const uint64_t asked = table.next_start();
         const NodeRef node = table.get(handle(1), 0);
-        auto& attributes = client::cached_node(node).attributes;
-        std::lock_guard lock(client::cached_node(node).mutex);
-        const bool something_died = !attributes.known() && changed.load() > asked;
+        client::CachedNode& n = client::cached_node(node);
+        MutexLock lock(n.mutex);
+        const bool something_died = !n.attributes.known() && changed.load() > asked;
         EXPECT_TRUE(!something_died || table.dropped_since("handle 1", asked));
-        attributes.update({}, asked, table.next_start(), {}, {});
+        n.attributes.update({}, asked, table.next_start(), {}, {});
         changed = table.next_start();
       }
     });
