@@ -195,7 +195,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<size_t> open_files_{0};
   std::atomic<size_t> open_directories_{0};
 
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::kTable};
   WaitQueue gate_;
   WaitQueue lock_waiters_;
   std::set<std::string> held_;
