@@ -107,11 +107,14 @@ Task<bool> AttributeService::record(NodeRef node, Attributes attributes, uint64_
 }
 
 Task<bool> AttributeService::record(NodeRef node, AnsweredAttributes answered) {
-  if (!answered.attributes) {
-    expire(node);
-    co_return false;
-  }
-  co_return co_await record(node, *answered.attributes, answered.order, answered.cause, answered.before);
+  if (answered.attributes)
+    return record(std::move(node), *answered.attributes, answered.order, answered.cause, answered.before);
+  return expired(std::move(node));
+}
+
+Task<bool> AttributeService::expired(NodeRef node) {
+  expire(node);
+  co_return false;
 }
 
 Task<Result<bool>> AttributeService::record_or_fetch(RequestContext ctx, NodeRef node,

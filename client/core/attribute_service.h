@@ -81,6 +81,8 @@ class AttributeService {
   uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
 
  private:
+  // record() without attributes.
+  Task<bool> expired(NodeRef node);
   // record() in three steps, see attribute_decision.h. `file` is null unless the file is open.
   // `cached_change`: the change attribute that was cached before.
   KnownContents known_contents(const CachedNode& n, const CachedFile* file) const NFSRDMA_REQUIRES(n.mutex);

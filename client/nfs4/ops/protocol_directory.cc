@@ -109,7 +109,12 @@ Task<ListedEntry> Nfs4Protocol::listed_entry(NodeRef directory, nfs4::entry4 fro
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
   if (entry.complete) {
     entry.fh = a.filehandle;
-    entry.attributes = co_await replies_.as_cached(from.attrs, entry.export_index);
+    if (const auto known = replies_.as_known(from.attrs, entry.export_index)) {
+      entry.attributes = *known;
+    } else {
+      Task<Attributes> converting = replies_.as_cached(from.attrs, entry.export_index);
+      entry.attributes = co_await std::move(converting);
+    }
   }
   co_return entry;
 }

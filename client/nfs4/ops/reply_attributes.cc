@@ -15,6 +15,13 @@ Result<> ReplyAttributes::take_handle(Result<CompoundReply>& reply) {
   return reply->expect<nfs4::PUTFH4res>();
 }
 
+std::optional<Attributes> ReplyAttributes::as_known(const nfs4::fattr4& from, uint32_t export_index) {
+  const auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
+  const auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
+  if (!uid || !gid) return std::nullopt;
+  return to_attributes(from, export_index, *uid, *gid);
+}
+
 Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_index) {
   auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
   auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
@@ -25,9 +32,12 @@ Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_i
 
 Task<AnsweredAttributes> ReplyAttributes::answered(NodeRef node, nfs4::fattr4 from, uint64_t order,
                                                    Cause cause, std::optional<uint64_t> before) {
-  Task<Attributes> converting = as_cached(std::move(from), nfs4_node(node).export_index());
   AnsweredAttributes answered{.order = order, .cause = cause, .before = before};
-  answered.attributes = co_await std::move(converting);
+  answered.attributes = as_known(from, nfs4_node(node).export_index());
+  if (!answered.attributes) {
+    Task<Attributes> converting = as_cached(std::move(from), nfs4_node(node).export_index());
+    answered.attributes = co_await std::move(converting);
+  }
   co_return answered;
 }
 
@@ -59,10 +69,14 @@ Result<std::optional<uint64_t>> ReplyAttributes::take_change_before(CompoundRepl
 Task<ReplyAttributes::Object> ReplyAttributes::object(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order,
                                                       Cause cause) {
   Object object;
-  object.node = nodes_.get(fh, exports_.index_of(to_filesystem_id(from.fsid)));
-  Task<AnsweredAttributes> converting = answered(object.node, std::move(from), order, cause);
-  object.attributes = co_await std::move(converting);
-  co_await limits_.learn(object.node);
+  const uint32_t index = exports_.index_of(to_filesystem_id(from.fsid));
+  object.node = nodes_.get(fh, index);
+  object.attributes = {.attributes = as_known(from, index), .order = order, .cause = cause};
+  if (!object.attributes.attributes) {
+    Task<Attributes> converting = as_cached(std::move(from), index);
+    object.attributes.attributes = co_await std::move(converting);
+  }
+  if (index != 0) co_await limits_.learn(object.node);
   co_return object;
 }
 
@@ -80,9 +94,11 @@ bool ReplyAttributes::promised(const CachedNode& n) const {
 Task<DirectoryChange> ReplyAttributes::change_of(NodeRef directory, nfs4::change_info4 info,
                                                  Result<nfs4::GETATTR4res> after) {
   DirectoryChange change{.before = info.before, .after = info.after, .atomic = info.atomic};
-  if (after) {
-    Task<Attributes> converting =
-        as_cached(std::move(after->resok4.obj_attributes), nfs4_node(directory).export_index());
+  if (!after) co_return change;
+  const uint32_t index = nfs4_node(directory).export_index();
+  change.attributes = as_known(after->resok4.obj_attributes, index);
+  if (!change.attributes) {
+    Task<Attributes> converting = as_cached(std::move(after->resok4.obj_attributes), index);
     change.attributes = co_await std::move(converting);
   }
   co_return change;

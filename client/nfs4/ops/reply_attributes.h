@@ -34,6 +34,8 @@ class ReplyAttributes {
   static Result<> take_handle(Result<CompoundReply>& reply);
   // Converts fattr4 and maps the owners.
   Task<Attributes> as_cached(nfs4::fattr4 from, uint32_t export_index);
+  // The same at once. Nothing: an owner must be looked up.
+  std::optional<Attributes> as_known(const nfs4::fattr4& from, uint32_t export_index);
   // For AttributeService::record().
   Task<AnsweredAttributes> answered(NodeRef node, nfs4::fattr4 from, uint64_t order,
                                     Cause cause = Cause::kAsked, std::optional<uint64_t> before = {});
