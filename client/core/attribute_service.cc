@@ -16,7 +16,8 @@ bool is_directory(const Attributes& a) {
   return S_ISDIR(a.mode);
 }
 
-// The number of GETATTRs in a row whose replies contradict others, while other clients write the file.
+// The maximum number of GETATTRs in a row, while their replies contradict each other because other clients
+// write the file.
 constexpr int kMostQuestions = 3;
 
 }  // namespace
@@ -78,8 +79,8 @@ void AttributeService::carry_out(const Decision& d, CachedNode& n, CachedFile* f
   if (d.outdated) note_drop(n, file);
 }
 
-Task<bool> AttributeService::record(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                                    std::optional<uint64_t> before, TimePoint then) {
+ValueTask<bool> AttributeService::record(const NodeRef& node, const Attributes& attributes, uint64_t order,
+                                         Cause cause, std::optional<uint64_t> before, TimePoint then) {
   CachedNode& n = cached_node(node);
   Decision decision;
   bool good = false;
@@ -98,23 +99,21 @@ Task<bool> AttributeService::record(NodeRef node, Attributes attributes, uint64_
   if (decision.kernel_forgets_rights) kernel_.invalidate_attributes(node);
   // chmod(2) holds the directory's lock in the kernel; invalidate_names() does not wait for that lock.
   if (decision.kernel_forgets_names) kernel_.invalidate_names(node, table_.names().names_in(n));
-  if (decision.outdated && cause == Cause::kOpened) {
-    co_await kernel_.drop_counted(node);
-  } else if (decision.outdated) {
-    Loop::current()->spawn(kernel_.drop_counted(node));
-  }
+  if (decision.outdated && cause == Cause::kOpened) return dropped_before(node, good);
+  if (decision.outdated) Loop::current()->spawn(kernel_.drop_counted(node));
+  return good;
+}
+
+Task<bool> AttributeService::dropped_before(NodeRef node, bool good) {
+  co_await kernel_.drop_counted(node);
   co_return good;
 }
 
-Task<bool> AttributeService::record(NodeRef node, AnsweredAttributes answered) {
+ValueTask<bool> AttributeService::record(const NodeRef& node, const AnsweredAttributes& answered) {
   if (answered.attributes)
-    return record(std::move(node), *answered.attributes, answered.order, answered.cause, answered.before);
-  return expired(std::move(node));
-}
-
-Task<bool> AttributeService::expired(NodeRef node) {
+    return record(node, *answered.attributes, answered.order, answered.cause, answered.before);
   expire(node);
-  co_return false;
+  return false;
 }
 
 Task<Result<bool>> AttributeService::record_or_fetch(RequestContext ctx, NodeRef node,
@@ -123,7 +122,7 @@ Task<Result<bool>> AttributeService::record_or_fetch(RequestContext ctx, NodeRef
   const bool complete = answered.attributes.has_value();
   const bool good = co_await record(node, answered);
   if (complete) co_return good;
-  // Between our change and the GETATTR another client may have changed the object.
+  // Another client may have changed the object between our change and this GETATTR, so its reply is not kOwn.
   NFSRDMA_CO_TRY(co_await fetch(ctx, node, cause == Cause::kOwn ? Cause::kAsked : cause));
   co_return false;
 }
@@ -137,9 +136,9 @@ Task<Result<>> AttributeService::fetch(RequestContext ctx, NodeRef node, Cause c
   co_return Result<>{};
 }
 
-Task<> AttributeService::record_listed(const NodeRef& node, const ListedEntry& entry,
-                                       const NameBelief& belief) {
-  co_await record(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
+ValueTask<bool> AttributeService::record_listed(const NodeRef& node, const ListedEntry& entry,
+                                                const NameBelief& belief) {
+  return record(node, entry.attributes, belief.order, Cause::kAsked, std::nullopt, belief.since);
 }
 
 Entry AttributeService::cached_entry(const NodeRef& node, Duration ttl) const {

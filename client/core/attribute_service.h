@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AttributeService: attributes from replies into the Nodes, and out of them to the kernel; how long they are
-// believed (RFC 8881 section 10.4; RFC 1813 section 4.8). One per mount; any loop.
+// AttributeService: records attributes from replies in the Nodes, gives them to the kernel, and decides how
+// long they are valid (RFC 8881 section 10.4; RFC 1813 section 4.8). One per mount; any loop.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include "client/core/names/listed_entry.h"
 #include "client/core/names/name_cache.h"
 #include "transport/runtime/mutex.h"
+#include "transport/runtime/value_task.h"
 
 namespace nfsrdma::client {
 
@@ -29,29 +30,29 @@ class AttributeService {
   // The machine was suspended. Clock and the kernel's timeouts stood still meanwhile, so everything that is
   // valid only because of a timeout expires. Any thread.
   void doubt_ages();
-  // The file is under a promise, and promises hold.
+  // True: the file is under a delegation (AttributeCache::promise()), and our lease holds.
   bool promised(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex) {
     return n.attributes.promised() && protocol_.promises_hold();
   }
-  // True: a promise guarantees that the cached attributes are the server's current ones. (Attributes that are
-  // only fresh by the clock may be old.)
+  // True: a delegation guarantees that the cached attributes are the server's current ones. (Attributes that
+  // are only fresh by the clock may be old.)
   bool vouched_for(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex) {
     return n.attributes.covered() && protocol_.promises_hold();
   }
   // Records `attributes` of `node`. Returns whether the kernel's pages are still valid (kOpened). `before`:
   // the change attribute before our operation (kOwn), from the same COMPOUND; absent: nobody else can have
   // changed the file, or the server did not return it. `then`: when the request began, for a reply that was
-  // buffered.
-  Task<bool> record(NodeRef node, Attributes attributes, uint64_t order, Cause cause,
-                    std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
-  // As above, for what a Protocol returned. Without attributes, what is known expires.
-  Task<bool> record(NodeRef node, AnsweredAttributes answered);
-  // As above; then attributes that the answer lacks are fetched.
+  // buffered. Waits only if the kernel's pages must be dropped before an open is answered.
+  ValueTask<bool> record(const NodeRef& node, const Attributes& attributes, uint64_t order, Cause cause,
+                         std::optional<uint64_t> before = {}, TimePoint then = Clock::now());
+  // As above, for what a Protocol returned. If the answer has no attributes, the cached ones expire.
+  ValueTask<bool> record(const NodeRef& node, const AnsweredAttributes& answered);
+  // As above; if the answer has no attributes, then also fetches them.
   Task<Result<bool>> record_or_fetch(RequestContext ctx, NodeRef node, AnsweredAttributes answered);
   // Asks the server for the attributes, and records them.
   Task<Result<>> fetch(RequestContext ctx, NodeRef node, Cause cause = Cause::kAsked);
   // Records the attributes of a file from a READDIR.
-  Task<> record_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
+  ValueTask<bool> record_listed(const NodeRef& node, const ListedEntry& entry, const NameBelief& belief);
   // True: all our operations are answered, and another client's change was between them. Then the caller
   // spawns KernelView::drop_counted().
   static bool others_changed_too(CachedFile& file) NFSRDMA_REQUIRES(file.cached.mutex);
@@ -81,8 +82,7 @@ class AttributeService {
   uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
 
  private:
-  // record() without attributes.
-  Task<bool> expired(NodeRef node);
+  Task<bool> dropped_before(NodeRef node, bool good);
   // record() in three steps, see attribute_decision.h. `file` is null unless the file is open.
   // `cached_change`: the change attribute that was cached before.
   KnownContents known_contents(const CachedNode& n, const CachedFile* file) const NFSRDMA_REQUIRES(n.mutex);
@@ -90,8 +90,8 @@ class AttributeService {
                                        std::optional<uint64_t> before) const NFSRDMA_REQUIRES(n.mutex);
   void carry_out(const Decision& d, CachedNode& n, CachedFile* file, uint64_t cached_change, TimePoint then)
       NFSRDMA_REQUIRES(n.mutex);
-  // Another client changed the file; `file` is null unless it is open. The caller runs drop_counted(), as
-  // above.
+  // Another client changed the file: begins to drop the kernel's pages and attributes. The caller runs
+  // drop_counted(), as above. `file` is null unless the file is open.
   static void note_drop(CachedNode& n, CachedFile* file) NFSRDMA_REQUIRES(n.mutex);
 
   const ClientOptions& options_;

@@ -122,8 +122,7 @@ Task<Result<Entry>> Nfs4Filesystem::walk_to_export() {
       Error explained = co_await std::move(explaining);
       co_return fail(std::move(explained));
     }
-    root =
-        co_await recorder_.make_entry(fh, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
+    root = co_await recorder_.make_entry(fh, attributes->resok4.obj_attributes, order, Cause::kAsked);
   }
   if (!S_ISDIR(root.attributes.mode)) co_return fail(system_error(ENOTDIR, "LOOKUP", options_.export_path));
   co_return root;
@@ -139,7 +138,7 @@ Task<> Nfs4Filesystem::write_back_everything() {
       file = nfs4_node(node).file;
       if (!file) continue;
       if (file->delegation) {
-        // The delegation's return closes these opens, after the data.
+        // The delegation's return closes these opens after the data is written.
         for (const OpenStateRef& state : file->opens) state->openers = {};
         if (!file->unsaved()) continue;
       }
@@ -169,7 +168,8 @@ Task<bool> Nfs4Filesystem::unmount(Duration patience) {
   bool written = true;
   if (std::exchange(mounted_, false))
     written = co_await finish_within(parts_.loops[0], write_back_everything(), patience);
-  // The data is on the server. If the server does not answer DESTROY_SESSION, our lease expires by itself.
+  // The data is on the server, or `patience` is over. If the server does not answer DESTROY_SESSION, our
+  // lease expires by itself.
   const Duration left = std::max<Duration>(end - Clock::now(), std::chrono::milliseconds(100));
   const bool answered = co_await session_.stop(std::min<Duration>(left, kFarewell));
   co_return written&& answered;

@@ -104,9 +104,9 @@ Task<Result<Entry>> Nfs4Filesystem::create_object(RequestContext ctx, NodeRef di
   auto after = ReplyAttributes::take_directory_of_made(*reply);
   const uint64_t change = attributes->resok4.obj_attributes.change;
   const NameBelief belief =
-      co_await recorder_.directory_changed(directory, created->resok4.cinfo, std::move(after), order);
-  Entry entry = co_await recorder_.make_entry(
-      handle->resok4.object, std::move(attributes->resok4.obj_attributes), order, Cause::kAsked);
+      co_await recorder_.directory_changed(directory, created->resok4.cinfo, after, order);
+  Entry entry = co_await recorder_.make_entry(handle->resok4.object, attributes->resok4.obj_attributes, order,
+                                              Cause::kAsked);
   recorder_.take_access_of_made(ctx, entry.node, *reply, change);
   note_owner(ctx.credential->uid(), entry.attributes.uid);
   to_be.made(*entry.node.get(), belief);
@@ -131,9 +131,10 @@ uint32_t Nfs4Filesystem::owner_of_new(uint32_t uid) const {
 
 Task<Result<Entry>> Nfs4Filesystem::maybe_own_object(RequestContext ctx, NodeRef directory, std::string name,
                                                      Wanted wanted, Error error) {
-  // The server restarted after it executed CREATE and before it replied. The existing object is ours if three
-  // things hold: it is what we asked for; it has the owner that the server gives our objects; it is not older
-  // than the request, by the directory's ctime, which comes from the same clock.
+  // The server may have restarted after it executed CREATE and before it replied. The existing object is ours
+  // if three things hold: it is what we asked for; it has the owner that the server gives our objects; and it
+  // is not older than the request. Its age is compared with the directory's ctime, which comes from the same
+  // clock.
   Result<Entry> there = co_await names_.lookup_on_server(ctx, directory, name);
   if (!there || !there->node) co_return fail(std::move(error));
   const Attributes& a = there->attributes;

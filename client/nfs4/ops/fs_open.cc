@@ -63,8 +63,8 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   auto locally = open_under_delegation(ctx, node, flags);
   auto local = co_await std::move(locally);
   if (local) co_return std::move(*local);
-  // A server may recall a read delegation from the same client that opens the file for writing. And it may
-  // grant a write delegation instead.
+  // Return a read delegation before an open for writing: a server may recall it because of our own OPEN, and
+  // it may grant a write delegation instead.
   if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
     co_await delegating_.end_delegation_of(node, true);
   } else if (delegating_.wants_delegations() && states_.closer().open_to_write(n)) {
@@ -119,7 +119,8 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   if (!state) {
     if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.closer().open_to_write(n))
       co_return fail(attributes_.gone(node, std::move(opened.error())));
-    // Perhaps the server checked the permission for an earlier open of this user that is closed by now.
+    // nfs-ganesha 6 checks the permission for this open and for earlier ones of this user together
+    // (opened_as_held()). Send the delayed CLOSE of the earlier open, and try again.
     co_await states_.closer().close_now(node);
     auto once_more = open(ctx, node, flags);
     co_return co_await std::move(once_more);
@@ -135,13 +136,13 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (asked) attributes = reply->take<nfs4::GETATTR4res>();
   if (!asked || !attributes) {
-    if (delegation) delegating_.give_back_soon(delegation);  // no promise was made under it
+    if (delegation) delegating_.give_back_soon(delegation);  // nothing relies on it yet
     co_await release(ctx, result.file);
     co_return fail(std::move(asked ? attributes.error() : asked.error()));
   }
   const uint64_t change = attributes->resok4.obj_attributes.change;
   result.keep_cache =
-      co_await recorder_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kOpened);
+      co_await recorder_.apply(node, attributes->resok4.obj_attributes, order, Cause::kOpened);
   delegating_.begin_promise(node, delegation, order);
   if (opened && !room.bytes.empty())
     take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
@@ -168,7 +169,7 @@ void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4F
                                          uint64_t epoch, uint32_t touched) {
   const Result<ReadPiece> piece = Nfs4Protocol::take_read(reply, room, true);
   if (piece) return ahead_.keep_read_with_open(handle, *piece, change, epoch, touched);
-  // Other errors are returned to the caller that reads.
+  // Ignore other errors: the application's own READ will meet them.
   if (piece.error().is_status(nfs4::NFS4ERR_BAD_STATEID) && reads_with_open_.exchange(false))
     log::debug("the server does not know the current stateid: files are not read with their OPEN");
 }
@@ -229,23 +230,23 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const std::shared_ptr<FileState> file = states_.registry().pin_file(nfs4_node(node));
   const OpenStateRef state = states_.registry().opened(*file, ctx.credential, access, opened->resok4, epoch);
   const DelegationRef delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
-  // Another client gave the name to a file that has unwritten data here. That data would be written after the
-  // truncation, so truncate once more.
+  // If the file has unwritten data here, another client gave this name to it. That data would be written
+  // after the truncation, so truncate once more.
   const bool cut_again = cut && is_unsaved(node, *file);
   states_.registry().unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
   result.open.keep_cache =
-      co_await recorder_.apply(node, std::move(attributes->resok4.obj_attributes), order, Cause::kCreated);
+      co_await recorder_.apply(node, attributes->resok4.obj_attributes, order, Cause::kCreated);
   delegating_.begin_promise(node, delegation, order);
   auto after = ReplyAttributes::take_directory_of_made(*reply);
-  NameBelief belief =
-      co_await recorder_.directory_changed(directory, opened->resok4.cinfo, std::move(after), order);
+  NameBelief belief = co_await recorder_.directory_changed(directory, opened->resok4.cinfo, after, order);
   belief.asked = order;
   to_be.made(*node.get(), belief);
   recorder_.take_access_of_made(ctx, node, *reply, change);
 
-  // The file existed and the kernel did not know it, so nobody has checked the caller's permission.
+  // If the directory did not change, the file existed. The kernel did not know the file, so nobody has
+  // checked the caller's permission.
   const auto& cinfo = opened->resok4.cinfo;
   if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
     const Result<uint32_t> allowed = co_await access_.access_bits(ctx, node, kEveryAccess);
@@ -300,7 +301,7 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
   const NodeRef node = handle.node;
   const std::shared_ptr<FileState> file = handle.file;
   const OpenStateRef state = handle.state;
-  // At once, before another request asks for these locks.
+  // End the lock-owners at once, before another request asks for these locks.
   std::vector<LockUse> lockers = locks_.end_owners(handle, nullptr);
   auto dropping = locks_.drop_locks_of(open, std::move(lockers), Lock{});
   const HiddenRemovals::Pending closing = removals_.perhaps_last_close(*file);
@@ -318,8 +319,8 @@ Task<> Nfs4Filesystem::release(RequestContext, OpenFileRef open) {
 
 void Nfs4Filesystem::delegation_ended(NodeRef node) {
   // Section 10.5: "When locks and delegations are revoked, the assumptions upon which successful caching
-  // depends are no longer guaranteed." The next open asks the server anyway. But users that have the file
-  // open would not ask.
+  // depends are no longer guaranteed." The next open asks the server anyway. But reads through an open
+  // descriptor would not ask, so their cached data is dropped.
   attributes_.expire(node);
   bool opened = false;
   {

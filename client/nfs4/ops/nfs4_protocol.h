@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nfs4Protocol: Protocol in NFSv4.1: what the services of client/core ask the server. Each question is one
-// COMPOUND where the protocol allows it. The methods are in protocol_*.cc, by subject.
+// Nfs4Protocol: Protocol for NFSv4.1. It asks the server what the services of client/core want to know. Each
+// question is one COMPOUND where the protocol allows it. The methods are in protocol_*.cc, by subject.
 //
 // Owned by the Nfs4Filesystem. Any loop.
 #pragma once
@@ -84,8 +84,8 @@ class Nfs4Protocol final : public Protocol {
                                           std::optional<uint64_t>& before);
   static Result<nfs4::RENAME4res> take_rename(Result<CompoundReply>& reply);
   // Runs a request that removes `victim`'s name; `operations` is the number of its operations. If nobody here
-  // has the file open, it must not stay open on the server (for a delegation, or because its CLOSE waits for
-  // others): after the removal the server may reject its handle. So DELEGRETURN and CLOSE come first, in the
+  // has the file open, it must not stay open on the server (under a delegation, or because its CLOSE is
+  // delayed): after the removal the server may reject its handle. So DELEGRETURN and CLOSE come first, in the
   // same COMPOUND if possible.
   Task<Result<CompoundReply>> run_without(NodeRef victim, Request request, uint32_t operations);
   nfs4::READDIR4args readdir_args(const Listing& listing, uint64_t cookie, bool plus) const;
@@ -93,7 +93,8 @@ class Nfs4Protocol final : public Protocol {
   Task<Result<ListOutcome>> take_listed(CompoundReply& reply, NodeRef directory, uint64_t order);
   // READDIR's entries.
   Task<> take_entries(CompoundReply& reply, NodeRef directory, bool plus, ListOutcome& answer);
-  Task<ListedEntry> listed_entry(NodeRef directory, nfs4::entry4 from, bool plus);
+  // Takes the name out of `from`.
+  ValueTask<ListedEntry> listed_entry(const NodeRef& directory, nfs4::entry4& from, bool plus);
 
   BufferPool& buffers_;
   NodeTable& nodes_;

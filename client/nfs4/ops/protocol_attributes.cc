@@ -15,7 +15,7 @@ Task<Result<AnsweredAttributes>> Nfs4Protocol::get_attributes(RequestContext ctx
   NFSRDMA_CO_TRY(ReplyAttributes::take_handle(reply));
   auto res = reply->take<nfs4::GETATTR4res>();
   if (!res) co_return fail(std::move(res.error()));
-  co_return co_await replies_.answered(node, std::move(res->resok4.obj_attributes), order);
+  co_return co_await replies_.answered(node, res->resok4.obj_attributes, order);
 }
 
 Task<Result<AccessOutcome>> Nfs4Protocol::get_access(RequestContext ctx, NodeRef node) {
@@ -33,7 +33,7 @@ Task<Result<AccessOutcome>> Nfs4Protocol::get_access(RequestContext ctx, NodeRef
   if (!res) co_return fail(std::move(res.error()));
   AccessOutcome answer;
   answer.bits = {access->resok4.supported, access->resok4.access, res->resok4.obj_attributes.change};
-  answer.after = co_await replies_.answered(node, std::move(res->resok4.obj_attributes), order);
+  answer.after = co_await replies_.answered(node, res->resok4.obj_attributes, order);
   co_return answer;
 }
 

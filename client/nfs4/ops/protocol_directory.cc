@@ -71,8 +71,7 @@ Task<Result<ListOutcome>> Nfs4Protocol::take_listed(CompoundReply& reply, NodeRe
   if (!attributes) co_return fail(std::move(attributes.error()));
   ListOutcome answer;
   answer.names_change = attributes->resok4.obj_attributes.change;
-  answer.directory =
-      co_await replies_.answered(directory, std::move(attributes->resok4.obj_attributes), order);
+  answer.directory = co_await replies_.answered(directory, attributes->resok4.obj_attributes, order);
   co_return answer;
 }
 
@@ -88,12 +87,11 @@ Task<> Nfs4Protocol::take_entries(CompoundReply& reply, NodeRef directory, bool 
   answer.verifier = res->resok4.cookieverf;
   answer.entries.reserve(list.entries.size());
   for (nfs4::entry4& from : list.entries) {
-    Task<ListedEntry> entry = listed_entry(directory, std::move(from), plus);
-    answer.entries.push_back(co_await std::move(entry));
+    answer.entries.push_back(co_await listed_entry(directory, from, plus));
   }
 }
 
-Task<ListedEntry> Nfs4Protocol::listed_entry(NodeRef directory, nfs4::entry4 from, bool plus) {
+ValueTask<ListedEntry> Nfs4Protocol::listed_entry(const NodeRef& directory, nfs4::entry4& from, bool plus) {
   const nfs4::fattr4& a = from.attrs;
   ListedEntry entry;
   entry.name = std::move(from.name);
@@ -107,16 +105,11 @@ Task<ListedEntry> Nfs4Protocol::listed_entry(NodeRef directory, nfs4::entry4 fro
   // A mount point on the server gets its LOOKUP when an application goes there.
   const bool crossing = entry.export_index != here;
   entry.complete = plus && !failed && !crossing && a.has(nfs4::FATTR4_FILEHANDLE);
-  if (entry.complete) {
-    entry.fh = a.filehandle;
-    if (const auto known = replies_.as_known(from.attrs, entry.export_index)) {
-      entry.attributes = *known;
-    } else {
-      Task<Attributes> converting = replies_.as_cached(from.attrs, entry.export_index);
-      entry.attributes = co_await std::move(converting);
-    }
-  }
-  co_return entry;
+  if (!entry.complete) return entry;
+  entry.fh = a.filehandle;
+  const uint32_t index = entry.export_index;
+  return replies_.complete(
+      std::move(entry), [](ListedEntry& e, const Attributes& got) { e.attributes = got; }, a, index);
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -28,8 +28,7 @@ Task<Result<LookupOutcome>> Nfs4Protocol::lookup(RequestContext ctx, NodeRef dir
   if (!of_directory) co_return fail(std::move(of_directory.error()));
   LookupOutcome answer;
   answer.names_change = of_directory->resok4.obj_attributes.change;
-  answer.directory =
-      co_await replies_.answered(directory, std::move(of_directory->resok4.obj_attributes), order);
+  answer.directory = co_await replies_.answered(directory, of_directory->resok4.obj_attributes, order);
 
   const Result<> looked_up = reply->expect<nfs4::LOOKUP4res>();
   if (!looked_up) {
@@ -46,7 +45,7 @@ Task<Result<LookupOutcome>> Nfs4Protocol::lookup(RequestContext ctx, NodeRef dir
   }
   const uint64_t change = attributes->resok4.obj_attributes.change;
   ReplyAttributes::Object object =
-      co_await replies_.object(handle->resok4.object, std::move(attributes->resok4.obj_attributes), order);
+      co_await replies_.object(handle->resok4.object, attributes->resok4.obj_attributes, order);
   answer.found = std::move(object.node);
   answer.attributes = object.attributes;
   if (const auto access = reply->take<nfs4::ACCESS4res>())
@@ -78,10 +77,10 @@ Task<LinkOutcome> Nfs4Protocol::link(RequestContext ctx, NodeRef node, NodeRef d
     co_return answer;
   }
   auto after = reply->take<nfs4::GETATTR4res>();
-  answer.changed = co_await replies_.change_of(directory, linked->resok4.cinfo, std::move(after));
+  answer.changed = co_await replies_.change_of(directory, linked->resok4.cinfo, after);
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (reply->expect<nfs4::RESTOREFH4res>()) attributes = reply->take<nfs4::GETATTR4res>();
-  answer.node = co_await replies_.answered_own(node, std::move(attributes), order, asked, before);
+  answer.node = co_await replies_.answered_own(node, attributes, order, asked, before);
   co_return answer;
 }
 

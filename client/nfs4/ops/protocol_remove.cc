@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). NameService asks.
+// REMOVE and RENAME (RFC 8881 sections 18.25, 18.26). NameService is the caller.
 #include <cerrno>
 
 #include "client/core/names/name_errors.h"
@@ -50,7 +50,7 @@ Task<RemoveOutcome> Nfs4Protocol::remove(RequestContext ctx, NodeRef directory, 
   }
   auto removed = reply->take<nfs4::REMOVE4res>();
   if (!removed) {
-    // The server executed it before it restarted and lost the reply.
+    // The server executed the REMOVE before it restarted and lost the reply.
     if (answer.fate.repeated && removed.error().is_status(nfs4::NFS4ERR_NOENT)) co_return answer;
     // Section 18.25.4: for a directory that is not empty, servers return NOTEMPTY or EXIST.
     if (is_directory && removed.error().is_status(nfs4::NFS4ERR_EXIST)) removed.error().errnum = ENOTEMPTY;
@@ -58,7 +58,7 @@ Task<RemoveOutcome> Nfs4Protocol::remove(RequestContext ctx, NodeRef directory, 
     co_return answer;
   }
   auto after = reply->take<nfs4::GETATTR4res>();
-  answer.changed = co_await replies_.change_of(directory, removed->resok4.cinfo, std::move(after));
+  answer.changed = co_await replies_.change_of(directory, removed->resok4.cinfo, after);
   co_return answer;
 }
 
@@ -92,13 +92,11 @@ Task<RenameOutcome> Nfs4Protocol::rename(RequestContext ctx, NodeRef from_direct
   }
   RenameOutcome::Changes changes;
   auto target_after = reply->take<nfs4::GETATTR4res>();
-  changes.to =
-      co_await replies_.change_of(to_directory, renamed->resok4.target_cinfo, std::move(target_after));
+  changes.to = co_await replies_.change_of(to_directory, renamed->resok4.target_cinfo, target_after);
   if (!one_directory) {
     Result<nfs4::GETATTR4res> source_after = fail(Error{});
     if (reply->expect<nfs4::RESTOREFH4res>()) source_after = reply->take<nfs4::GETATTR4res>();
-    changes.from =
-        co_await replies_.change_of(from_directory, renamed->resok4.source_cinfo, std::move(source_after));
+    changes.from = co_await replies_.change_of(from_directory, renamed->resok4.source_cinfo, source_after);
   }
   answer.changed = changes;
   co_return answer;

@@ -15,38 +15,22 @@ Result<> ReplyAttributes::take_handle(Result<CompoundReply>& reply) {
   return reply->expect<nfs4::PUTFH4res>();
 }
 
-std::optional<Attributes> ReplyAttributes::as_known(const nfs4::fattr4& from, uint32_t export_index) {
-  const auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
-  const auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
-  if (!uid || !gid) return std::nullopt;
-  return to_attributes(from, export_index, *uid, *gid);
+ValueTask<AnsweredAttributes> ReplyAttributes::answered(const NodeRef& node, const nfs4::fattr4& from,
+                                                        uint64_t order, Cause cause,
+                                                        std::optional<uint64_t> before) {
+  return complete(
+      AnsweredAttributes{.order = order, .cause = cause, .before = before},
+      [](AnsweredAttributes& answered, const Attributes& a) { answered.attributes = a; }, from,
+      nfs4_node(node).export_index());
 }
 
-Task<Attributes> ReplyAttributes::as_cached(nfs4::fattr4 from, uint32_t export_index) {
-  auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
-  auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
-  if (!uid) uid = co_await ids_.resolve(IdMap::Kind::kUser, from.owner);
-  if (!gid) gid = co_await ids_.resolve(IdMap::Kind::kGroup, from.owner_group);
-  co_return to_attributes(from, export_index, *uid, *gid);
-}
-
-Task<AnsweredAttributes> ReplyAttributes::answered(NodeRef node, nfs4::fattr4 from, uint64_t order,
-                                                   Cause cause, std::optional<uint64_t> before) {
-  AnsweredAttributes answered{.order = order, .cause = cause, .before = before};
-  answered.attributes = as_known(from, nfs4_node(node).export_index());
-  if (!answered.attributes) {
-    Task<Attributes> converting = as_cached(std::move(from), nfs4_node(node).export_index());
-    answered.attributes = co_await std::move(converting);
-  }
-  co_return answered;
-}
-
-Task<AnsweredAttributes> ReplyAttributes::answered_own(NodeRef node, Result<nfs4::GETATTR4res> after,
-                                                       uint64_t order, bool asked,
-                                                       std::optional<uint64_t> before) {
+ValueTask<AnsweredAttributes> ReplyAttributes::answered_own(const NodeRef& node,
+                                                            const Result<nfs4::GETATTR4res>& after,
+                                                            uint64_t order, bool asked,
+                                                            std::optional<uint64_t> before) {
   const Cause cause = cause_of_own(node, order, asked);
-  if (!after) co_return AnsweredAttributes{.order = order, .cause = cause};
-  co_return co_await answered(node, std::move(after->resok4.obj_attributes), order, cause, before);
+  if (!after) return AnsweredAttributes{.order = order, .cause = cause};
+  return answered(node, after->resok4.obj_attributes, order, cause, before);
 }
 
 void ReplyAttributes::ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const {
@@ -66,17 +50,19 @@ Result<std::optional<uint64_t>> ReplyAttributes::take_change_before(CompoundRepl
   return attributes.attrmask.test(nfs4::FATTR4_CHANGE) ? std::optional(attributes.change) : std::nullopt;
 }
 
-Task<ReplyAttributes::Object> ReplyAttributes::object(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order,
-                                                      Cause cause) {
-  Object object;
+ValueTask<ReplyAttributes::Object> ReplyAttributes::object(const nfs4::nfs_fh4& fh, const nfs4::fattr4& from,
+                                                           uint64_t order, Cause cause) {
   const uint32_t index = exports_.index_of(to_filesystem_id(from.fsid));
-  object.node = nodes_.get(fh, index);
-  object.attributes = {.attributes = as_known(from, index), .order = order, .cause = cause};
-  if (!object.attributes.attributes) {
-    Task<Attributes> converting = as_cached(std::move(from), index);
-    object.attributes.attributes = co_await std::move(converting);
-  }
-  if (index != 0) co_await limits_.learn(object.node);
+  ValueTask<Object> here = complete(
+      Object{nodes_.get(fh, index), {.order = order, .cause = cause}},
+      [](Object& object, const Attributes& a) { object.attributes.attributes = a; }, from, index);
+  if (index != 0) return elsewhere(std::move(here));
+  return here;
+}
+
+Task<ReplyAttributes::Object> ReplyAttributes::elsewhere(ValueTask<Object> here) {
+  Object object = co_await std::move(here);
+  co_await limits_.learn(object.node);
   co_return object;
 }
 
@@ -91,17 +77,14 @@ bool ReplyAttributes::promised(const CachedNode& n) const {
   return n.attributes.promised() && session_.lease().holds();
 }
 
-Task<DirectoryChange> ReplyAttributes::change_of(NodeRef directory, nfs4::change_info4 info,
-                                                 Result<nfs4::GETATTR4res> after) {
+ValueTask<DirectoryChange> ReplyAttributes::change_of(const NodeRef& directory,
+                                                      const nfs4::change_info4& info,
+                                                      const Result<nfs4::GETATTR4res>& after) {
   DirectoryChange change{.before = info.before, .after = info.after, .atomic = info.atomic};
-  if (!after) co_return change;
-  const uint32_t index = nfs4_node(directory).export_index();
-  change.attributes = as_known(after->resok4.obj_attributes, index);
-  if (!change.attributes) {
-    Task<Attributes> converting = as_cached(std::move(after->resok4.obj_attributes), index);
-    change.attributes = co_await std::move(converting);
-  }
-  co_return change;
+  if (!after) return change;
+  return complete(
+      std::move(change), [](DirectoryChange& c, const Attributes& a) { c.attributes = a; },
+      after->resok4.obj_attributes, nfs4_node(directory).export_index());
 }
 
 void ReplyAttributes::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReplyAttributes: the attributes that requests ask for besides their operation, and that replies bring: how
-// a COMPOUND asks for them, and how they are converted (RFC 8881 sections 5, 10.3.1).
+// ReplyAttributes: adds GETATTR and ACCESS to the COMPOUNDs of other operations, and converts the attributes
+// in their replies (RFC 8881 sections 5, 10.3.1).
 //
 // Owned by the Nfs4Filesystem. Any loop.
 #pragma once
@@ -17,6 +17,7 @@
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/session.h"
 #include "client/nfs4/state/node.h"
+#include "transport/runtime/value_task.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -32,23 +33,32 @@ class ReplyAttributes {
 
   // Takes PUTFH's result. Fails with the reply's error, or with PUTFH's.
   static Result<> take_handle(Result<CompoundReply>& reply);
-  // Converts fattr4 and maps the owners.
-  Task<Attributes> as_cached(nfs4::fattr4 from, uint32_t export_index);
-  // The same at once. Nothing: an owner must be looked up.
-  std::optional<Attributes> as_known(const nfs4::fattr4& from, uint32_t export_index);
+  // complete(), answered(), answered_own(), object() and change_of() convert fattr4. They wait only if the
+  // name of an owner must be looked up, or object() must learn the limits of a file system.
+  //
+  // Returns `whole` after put(whole, attributes).
+  template <class Whole, class Put>
+  ValueTask<Whole> complete(Whole whole, Put put, const nfs4::fattr4& from, uint32_t export_index) {
+    const auto uid = ids_.known(IdMap::Kind::kUser, from.owner);
+    const auto gid = ids_.known(IdMap::Kind::kGroup, from.owner_group);
+    if (!uid || !gid) return look_up(std::move(whole), put, from, export_index);
+    put(whole, to_attributes(from, export_index, *uid, *gid));
+    return whole;
+  }
   // For AttributeService::record().
-  Task<AnsweredAttributes> answered(NodeRef node, nfs4::fattr4 from, uint64_t order,
-                                    Cause cause = Cause::kAsked, std::optional<uint64_t> before = {});
+  ValueTask<AnsweredAttributes> answered(const NodeRef& node, const nfs4::fattr4& from, uint64_t order,
+                                         Cause cause = Cause::kAsked, std::optional<uint64_t> before = {});
   // The attributes after an operation of ours that began at `order`; nothing in them if the GETATTR failed.
   // `asked` and `before`: of ask_change_before() and take_change_before().
-  Task<AnsweredAttributes> answered_own(NodeRef node, Result<nfs4::GETATTR4res> after, uint64_t order,
-                                        bool asked, std::optional<uint64_t> before);
-  // Before an operation of ours: requests the change attribute, unless a promise says that nobody else
-  // changes the file. Sets `asked`, which take_change_before() needs. If the GETATTR fails, so does the
-  // COMPOUND.
+  ValueTask<AnsweredAttributes> answered_own(const NodeRef& node, const Result<nfs4::GETATTR4res>& after,
+                                             uint64_t order, bool asked, std::optional<uint64_t> before);
+  // Before an operation of ours: requests the change attribute, unless a delegation guarantees that nobody
+  // else changes the file (AttributeCache::promise()). Sets `asked`, which take_change_before() needs. If the
+  // GETATTR fails, so does the COMPOUND.
   void ask_change_before(CompoundBuilder& b, const NodeRef& node, bool& asked) const;
   // The Cause for an operation of ours that began at `order`. If the change attribute was not requested, it
-  // is kOwn only if a promise covers the whole operation; else another client may have changed the file, too.
+  // is kOwn only if a delegation's guarantee covers the whole operation; else another client may have changed
+  // the file, too.
   Cause cause_of_own(const NodeRef& node, uint64_t order, bool asked) const;
   static Result<std::optional<uint64_t>> take_change_before(CompoundReply& reply, bool asked);
   // For a COMPOUND of PUTFH, ask_change_before() and one operation: the operation's result, or the first
@@ -67,17 +77,26 @@ class ReplyAttributes {
     NodeRef node;
     AnsweredAttributes attributes;
   };
-  Task<Object> object(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause = Cause::kAsked);
+  ValueTask<Object> object(const nfs4::nfs_fh4& fh, const nfs4::fattr4& from, uint64_t order,
+                           Cause cause = Cause::kAsked);
   // After an operation that created the current filehandle's object: requests the directory's attributes, and
   // ACCESS of the object. ACCESS comes last, so its error does no harm. It is left out if the session allows
   // too few operations.
   void ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const;
   static Result<nfs4::GETATTR4res> take_directory_of_made(CompoundReply& reply);
   // change_info4 and the attributes after it (an error: none).
-  Task<DirectoryChange> change_of(NodeRef directory, nfs4::change_info4 info,
-                                  Result<nfs4::GETATTR4res> after);
+  ValueTask<DirectoryChange> change_of(const NodeRef& directory, const nfs4::change_info4& info,
+                                       const Result<nfs4::GETATTR4res>& after);
 
  private:
+  template <class Whole, class Put>
+  Task<Whole> look_up(Whole whole, Put put, nfs4::fattr4 from, uint32_t export_index) {
+    const uint32_t uid = co_await ids_.resolve(IdMap::Kind::kUser, from.owner);
+    const uint32_t gid = co_await ids_.resolve(IdMap::Kind::kGroup, from.owner_group);
+    put(whole, to_attributes(from, export_index, uid, gid));
+    co_return whole;
+  }
+  Task<Object> elsewhere(ValueTask<Object> here);
   // AttributeService::promised().
   bool promised(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex);
 

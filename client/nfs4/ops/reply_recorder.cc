@@ -15,16 +15,15 @@ Result<> ReplyRecorder::take_handle(Result<CompoundReply>& reply, const NodeRef&
   return put;
 }
 
-Task<bool> ReplyRecorder::apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
+Task<bool> ReplyRecorder::apply(NodeRef node, const nfs4::fattr4& from, uint64_t order, Cause cause,
                                 std::optional<uint64_t> before) {
-  Task<AnsweredAttributes> converting = replies_.answered(node, std::move(from), order, cause, before);
-  AnsweredAttributes answered = co_await std::move(converting);
+  const AnsweredAttributes answered = co_await replies_.answered(node, from, order, cause, before);
   co_return co_await attributes_.record(node, answered);
 }
 
-Task<Entry> ReplyRecorder::make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause) {
-  Task<ReplyAttributes::Object> converting = replies_.object(fh, std::move(from), order, cause);
-  ReplyAttributes::Object object = co_await std::move(converting);
+Task<Entry> ReplyRecorder::make_entry(const nfs4::nfs_fh4& fh, const nfs4::fattr4& from, uint64_t order,
+                                      Cause cause) {
+  const ReplyAttributes::Object object = co_await replies_.object(fh, from, order, cause);
   co_await attributes_.record(object.node, object.attributes);
   co_return attributes_.cached_entry(object.node, Duration::zero());
 }
@@ -39,9 +38,8 @@ void ReplyRecorder::take_access_of_made(const RequestContext& ctx, const NodeRef
 }
 
 Task<NameBelief> ReplyRecorder::directory_changed(NodeRef directory, nfs4::change_info4 info,
-                                                  Result<nfs4::GETATTR4res> after, uint64_t order) {
-  Task<DirectoryChange> converting = replies_.change_of(directory, info, std::move(after));
-  DirectoryChange change = co_await std::move(converting);
+                                                  const Result<nfs4::GETATTR4res>& after, uint64_t order) {
+  const DirectoryChange change = co_await replies_.change_of(directory, info, after);
   co_return co_await names_.record_own_change(directory, change, order);
 }
 

@@ -27,18 +27,20 @@ class ReplyRecorder {
   // ReplyAttributes::take_handle(). After PUTFH's error the names of `node` are looked up again
   // (AttributeService::gone()).
   Result<> take_handle(Result<CompoundReply>& reply, const NodeRef& node);
+  // What is passed by reference outlives the call.
+  //
   // AttributeService::record(), for attributes from the wire.
-  Task<bool> apply(NodeRef node, nfs4::fattr4 from, uint64_t order, Cause cause,
+  Task<bool> apply(NodeRef node, const nfs4::fattr4& from, uint64_t order, Cause cause,
                    std::optional<uint64_t> before = {});
   // The Node of `fh`, after its attributes `from` were recorded.
-  Task<Entry> make_entry(nfs4::nfs_fh4 fh, nfs4::fattr4 from, uint64_t order, Cause cause);
+  Task<Entry> make_entry(const nfs4::nfs_fh4& fh, const nfs4::fattr4& from, uint64_t order, Cause cause);
   // The ACCESS result of `node` that ReplyAttributes::ask_of_made() asked for, if it comes next. `change`:
   // the change attribute before it.
   void take_access_of_made(const RequestContext& ctx, const NodeRef& node, CompoundReply& reply,
                            uint64_t change);
   // NameService::record_own_change() with change_info4 and the attributes after it (an error: none).
   Task<NameBelief> directory_changed(NodeRef directory, nfs4::change_info4 info,
-                                     Result<nfs4::GETATTR4res> after, uint64_t order);
+                                     const Result<nfs4::GETATTR4res>& after, uint64_t order);
 
  private:
   ReplyAttributes& replies_;

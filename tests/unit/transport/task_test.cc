@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/unit/transport/support/run_on.h"
+#include "transport/runtime/value_task.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -130,6 +131,38 @@ TEST(Task, EndsOnAnotherLoop_AwaiterGoesOnThere) {
   pool.start();
   constexpr int kRounds = 20'000;
   EXPECT_EQ(run_on(pool[0], follow(&pool[0], &pool[1], kRounds)), static_cast<unsigned>(kRounds));
+}
+
+ValueTask<std::unique_ptr<std::string>> string_at_once(bool at_once) {
+  if (at_once) return std::make_unique<std::string>("at once");
+  return make_string();
+}
+
+Task<std::string> use_either(bool at_once) {
+  const std::unique_ptr<std::string> s = co_await string_at_once(at_once);
+  co_return *s;
+}
+
+TEST(ValueTask, GivesItsValueOrThatOfItsTask) {
+  LoopThread loop;
+  EXPECT_EQ(run_on(*loop, use_either(true)), "at once");
+  EXPECT_EQ(run_on(*loop, use_either(false)), "x");
+}
+
+TEST(ValueTask, NeverAwaited_DropsWhatItHolds) {
+  bool ran = false;
+  const auto held = std::make_shared<int>(1);
+  {
+    const ValueTask<std::shared_ptr<int>> value(held);
+    const auto hold = [](std::shared_ptr<int> h, bool* r) -> Task<std::shared_ptr<int>> {
+      *r = true;
+      co_return h;
+    };
+    const ValueTask<std::shared_ptr<int>> task(hold(held, &ran));
+    EXPECT_EQ(held.use_count(), 3);
+  }
+  EXPECT_EQ(held.use_count(), 1);
+  EXPECT_FALSE(ran);
 }
 
 }  // namespace
