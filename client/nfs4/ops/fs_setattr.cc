@@ -11,8 +11,9 @@ namespace nfsrdma::client::nfs4 {
 Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
   Nfs4Node& n = nfs4_node(node);
-  // Servers let the owner change the size whatever the mode says, for processes that have the file open for
-  // writing. But truncate(2), and open(2) with O_TRUNC, must check the mode.
+  // Servers let a file's owner change the size whatever the mode says, because a process may have the file
+  // open for writing. But truncate(2), and open(2) with O_TRUNC, need the mode's permission: ask for it with
+  // ACCESS.
   const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
   if (set.size && !opened_to_write)
     NFSRDMA_CO_TRY(
@@ -57,11 +58,6 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   if (open && under_open) account.lock_owners = nfs4_file(open).account(ctx).lock_owners;
   bool asked = false;
   auto build = [&](CompoundBuilder& b) {
-    if (under_open) {
-      auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
-      if (!stateid) return b.refuse(std::move(stateid.error()));
-      args.stateid = *stateid;
-    }
     b.putfh(fh);
     replies_.ask_change_before(b, node, asked);
     b.add(args).getattr(kFileAttributes).add(nfs4::ACCESS4args{kEveryAccess});
@@ -70,7 +66,8 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   // Two statements: g++ 12 destroys the result of `c ? co_await a : co_await b` twice.
   Result<CompoundReply> reply = fail(Error{});
   if (under_open) {
-    reply = co_await states_.run(request, node, file, state);
+    const StateUse use = StateUse::by_io(node, file, account, CachedOpen::kWrite, args.stateid);
+    reply = co_await states_.run(request, use);
     // The open was closed or downgraded during this truncate(2); retry without an open.
     const bool closed = !reply && reply.error().errnum == EBADF;
     const bool downgraded = reply && reply->status() == nfs4::NFS4ERR_OPENMODE;
@@ -80,7 +77,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     args.stateid = {};
     reply = co_await session_.run(request);
   }
-  // Also data that was read ahead during the request, whatever its change attribute.
+  // Drop also data that was read ahead during the request, whatever its change attribute.
   if (set.size) kept_.drop_kept(n);
   if (!reply) {
     attributes_.expire(node);  // the server may have executed it
@@ -96,15 +93,16 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
     co_return fail(std::move(res.error()));
   }
   const uint64_t change = res->resok4.obj_attributes.change;
-  co_await recorder_.apply(node, std::move(res->resok4.obj_attributes), order,
-                           replies_.cause_of_own(node, order, asked), *before);
+  co_await recorder_.apply(node, res->resok4.obj_attributes, order, replies_.cause_of_own(node, order, asked),
+                           *before);
   if (const auto access = reply->take<nfs4::ACCESS4res>())
     access_.note_access(ctx, n, {access->resok4.supported, access->resok4.access, change});
   co_return co_await attributes_.sure_attributes(ctx, node);
 }
 
 // tar and cp write a small file and set its time: both go in one COMPOUND. If data has to be written again,
-// the SETATTR is sent again, too, because the time must be set after every WRITE. Both may be executed twice.
+// the SETATTR is sent again, too, because the time must be set after every WRITE. It does no harm if the
+// server executes both twice.
 Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(RequestContext ctx, NodeRef node,
                                                                            std::shared_ptr<FileState> file,
                                                                            nfs4::SETATTR4args args) {
@@ -121,16 +119,14 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
   write.data = extent.data.bytes;
   bool asked = false;
   auto build = [&](CompoundBuilder& b) {
-    auto stateid = StateManager::io_stateid(*file, extent.account, CachedOpen::kWrite);
-    if (!stateid) return b.refuse(std::move(stateid.error()));
-    write.stateid = *stateid;
     b.putfh(fh);
     replies_.ask_change_before(b, node, asked);
     b.add(write).add(args).getattr(kFileAttributes).keep(extent.data);
   };
   const Request request{
       .op = nfs4::OP_SETATTR, .credential = ctx.credential, .cache_this = true, .build = build};
-  Result<CompoundReply> reply = co_await states_.run(request, node, file, open_state(extent.account));
+  const StateUse use = StateUse::by_io(node, file, extent.account, CachedOpen::kWrite, write.stateid);
+  Result<CompoundReply> reply = co_await states_.run(request, use);
   const bool too_big = reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG;
   std::optional<uint64_t> change_before;
   const auto wrote = ReplyAttributes::take_own<nfs4::WRITE4res>(reply, asked, change_before);
@@ -152,7 +148,7 @@ Task<std::optional<Result<AttributesReply>>> Nfs4Filesystem::set_with_data(Reque
     Result<nfs4::GETATTR4res> after = fail(Error{});
     if (set) after = reply->take<nfs4::GETATTR4res>();
     if (after) {
-      co_await recorder_.apply(node, std::move(after->resok4.obj_attributes), order,
+      co_await recorder_.apply(node, after->resok4.obj_attributes, order,
                                replies_.cause_of_own(node, order, asked), change_before);
     } else {
       if (set) set = fail(std::move(after.error()));

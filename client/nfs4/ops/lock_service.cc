@@ -2,12 +2,12 @@
 // Byte-range locks: POSIX locks and flock, both as LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8, 10.3.2,
 // 18.10-18.12).
 //
-// Locks order data. Before LOCKU, and before a write lock becomes a read lock, the data written under it is
-// put on the server. After LOCK the kernel's pages are dropped if another client changed the file. A waiting
-// request repeats its LOCK with back-off; a lock released on this mount, or CB_NOTIFY_LOCK, ends a pause
-// early. Under a write delegation locks are recorded only here (LockState::local) until the delegation is
-// returned. POSIX owners of this mount that wait for each other get EDEADLK, as on a local file system. The
-// waiting of other clients is not known.
+// Locks order accesses to data. Before LOCKU, and before a write lock becomes a read lock, the data written
+// under it is put on the server. After LOCK the kernel's pages are dropped if another client changed the
+// file. A waiting request repeats its LOCK with back-off; a lock released on this mount, or CB_NOTIFY_LOCK,
+// ends a pause early. Under a write delegation locks are recorded only here (LockState::local) until the
+// delegation is returned. POSIX owners of this mount that wait for each other get EDEADLK, as on a local file
+// system. Deadlocks with other clients are not detected.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -23,7 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Another lock may be about to be released after the one that was waited for.
+// A request that must not block tries again while this mount releases locks of the file, but at most this
+// often: after each release another lock may conflict.
 constexpr unsigned kMostDroppedLocks = 8;
 constexpr Duration kFirstPause = 20ms;
 constexpr Duration kLongestPause = 2s;
@@ -77,8 +78,9 @@ uint64_t unlocks_ended(const FileState& file) {
   return file.unlocks_ended;
 }
 
-// Releases of this mount's locks on the file meanwhile. `holder` owned the conflicting lock ("": a lock of
-// another client). kCertain: the holder has closed the file, so its lock will be released.
+// How far this mount has released locks on the file. kEnded: a release ended since unlocks_ended() was
+// `ended_before`. kUnderWay: one is in progress. kCertain: one is in progress, and the owner `holder` of the
+// conflicting lock ("": another client's) has closed the file, so its lock will be released.
 enum class Drops : uint8_t { kNone, kUnderWay, kCertain, kEnded };
 Drops drops_since(const FileState& file, uint64_t ended_before, const std::string& holder) {
   MutexLock lock(file.node.mutex);
@@ -88,7 +90,8 @@ Drops drops_since(const FileState& file, uint64_t ended_before, const std::strin
   return in_the_way != nullptr && in_the_way->over ? Drops::kCertain : Drops::kUnderWay;
 }
 
-// The owner to wait for, for LockWaits. Empty if it has closed the file: then it waits for nothing.
+// The kernel's name of the lock-owner `holder`, for LockWaits. Empty if that owner is gone or has closed the
+// file: then it waits for nothing.
 std::string awaited(const FileState& file, const std::string& holder) {
   MutexLock lock(file.node.mutex);
   const LockState* const in_the_way = find_holder(file, holder);
@@ -113,7 +116,7 @@ void end_pause(FileState& file, LockPause& pause) {
   if (!pause.over && pause.waiter != nullptr) file.unlocked.cancel(pause.waiter);
 }
 
-// `timer` is cancelled when the pause ends, because nothing of it may outlive the mount.
+// The caller cancels `timer` when the pause ends, because this coroutine must not outlive the mount.
 Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::shared_ptr<LockPause> pause,
                        std::shared_ptr<Timer> timer, Duration after) {
   {
@@ -128,13 +131,14 @@ Task<> end_pause_later(NodeRef node, std::shared_ptr<FileState> file, std::share
 }  // namespace
 
 IoAccount Nfs4File::account(const RequestContext& ctx) const {
+  if (!file->locked) return {state, credential, {}};
   return {state, credential, locks_relied_on(*this, ctx.thread, ThreadGroups())};
 }
 
-// The last close(2) of a descriptor releases locks, but it returns before the kernel's message arrives. A
-// later request, on whichever loop, must see the release first. The close's message was in the kernel's queue
-// before that request, so a loop has read it by now. Each loop is visited twice, because a message that it
-// has just read may wait behind others in its queue.
+// The last close(2) of a descriptor releases locks, but it returns before the kernel's RELEASE arrives here.
+// A later request, on whichever loop, must see that release first. The RELEASE was in the kernel's queue
+// before the request, so a loop has read it by now. Each loop is visited twice, because a message that it has
+// just read may wait behind others in its queue.
 Task<> LockService::hear_other_loops() {
   Loop& here = *Loop::current();
   for (unsigned i = 0; i < loops_.size(); ++i) {
@@ -156,14 +160,16 @@ Task<LockUse> LockService::use_owner(OpenFileRef open, std::string locker, bool 
       MutexLock guard(file->node.mutex);
       Found found = find_locker(*file, locker, of_description ? &handle : nullptr);
       const bool busy = found.lock != nullptr && (!found.lock->idle() || found.lock->requests != 0);
-      // Either two descriptors of one process, or a closed one whose owner number another process has got.
+      // Two descriptors of one process, or a closed one whose owner number another process has got: look
+      // again when the other loops have processed the close.
       if (busy && !heard && !asked_through(*found.lock, handle)) continue;
-      // The owner's open may be closed at any moment.
+      // Do not reuse an owner of another open, which may be closed at any moment.
       if (found.lock != nullptr && !busy && found.state != handle.state) {
         found.lock->over = true;
         found.lock = nullptr;
       }
       if (found.lock == nullptr) {
+        file->locked = true;
         found = {handle.state, &handle.state->locks.emplace_back()};
         found.lock->locker = locker;
         found.lock->owner = lock_owner_name(locker, ++lock_owners_);
@@ -290,15 +296,15 @@ Task<Result<>> LockService::lock_owner_request(RequestContext ctx, OpenFileRef o
   if (lets_readers_in(nfs4_file(open), use.lock(), lock))
     co_await write_back_.write_back(nfs4_file(open).node, file);
   Duration pause = kFirstPause;
-  // The error for a caller that does not get the lock. RFC 8881 section 9.6: a server may keep a list of
-  // waiting owners. nfs-ganesha 6 then refuses conflicting locks for minutes, even if the waiting owner has
-  // gone. A LOCK that does not wait removes the owner from the list.
+  // The error for a caller that gives up. Before the error is returned, a LOCK that does not wait is sent: a
+  // server may keep a list of waiting owners (RFC 8881 section 9.6), and such a LOCK removes the owner from
+  // it. Without it, nfs-ganesha 6 refuses conflicting locks for minutes after the waiting owner has gone.
   std::optional<Error> given_up;
   for (unsigned dropped = 0;;) {
     const uint64_t ended_before = unlocks_ended(*file);
     if (waiting != nullptr) waiting->ask();
-    // Held until the application has the lock or it is released again: the application may have got EINTR
-    // meanwhile and may ask again.
+    // Held until the application has the lock, or the lock is released again: the application may have got
+    // EINTR meanwhile and may ask again.
     auto turn_of_file = co_await file->lock_mutex.lock();
     std::vector<LockRange> held_before =
         held_of({lock.start, lock.end, lock.type}, nfs4_file(open), use.lock());
@@ -338,7 +344,7 @@ Task<Result<>> LockService::keep_or_give_back(RequestContext ctx, OpenFileRef op
     MutexLock guard(n.mutex);
     before = n.contents.change;
     known = n.contents.known;
-    // No other client has changed the file.
+    // A delegation guarantees that no other client has changed the file.
     promised = attributes_.vouched_for(n);
   }
   Result<> asked;
@@ -409,14 +415,15 @@ Task<Result<std::optional<nfs4::lock_owner4>>> LockService::try_lock(OpenFileRef
   };
   const Request request{
       .op = nfs4::OP_LOCK, .credential = handle.credential, .cache_this = true, .build = build};
-  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, mine);
+  const StateUse state_use = StateUse::by_owner(handle.node, file, state, *mine);
+  Result<CompoundReply> reply = co_await states_.run(request, state_use);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   auto res = reply->take_any<nfs4::LOCK4res>();
   if (!res) co_return fail(std::move(res.error()));
   if (res->status == nfs4::NFS4ERR_DENIED) {
-    // To a waiting LOCK, nfs-ganesha 6 does not tell the holder. LockWaits needs the holder if it is of this
-    // mount.
+    // nfs-ganesha 6 does not name the holder when it denies a LOCK that waits. LockWaits needs the holder if
+    // it is of this mount, so look for it here.
     MutexLock node_lock(file->node.mutex);
     if (res->denied.owner.clientid != session_.client_id()) {
       if (const LockState* other = local_conflict(*file, mine->owner, range))
@@ -467,8 +474,9 @@ Task<Result<>> LockService::drop_locks_of(OpenFileRef open, std::vector<LockUse>
     dirty = file->unsaved();
     ++file->unlocks_under_way;
   }
-  // The next holder must see the data written under the lock. A delegation that is recalled from us would do
-  // that, too, but not if this host fails before. Write errors stay for fsync and close.
+  // The lock's next holder must see the data written under it, so it is written back before LOCKU. Under a
+  // write delegation the recall would cause that, too, but not if this host crashes before the recall. fsync
+  // and close report write errors.
   if (dirty) co_await write_back_.write_back(handle.node, file);
   Result<> unlocked;
   {
@@ -493,7 +501,8 @@ Task<Result<>> LockService::unlock_in_turn(OpenFileRef open, const LockUse& use,
   {
     MutexLock node_lock(file->node.mutex);
     if (mine.ranges.empty() && !mine.lost) co_return Result<>{};
-    // The server may have reclaimed some ranges of a lost owner before it refused one.
+    // LOCKU is sent for a lost owner, too: the server may have granted the reclaim of some of its ranges
+    // before it refused one.
     if (mine.ranges.empty() || !mine.established || mine.local) {
       note_unlocked(*file, mine, lock);  // at once: a reclaim reads the record when its reply arrives
       co_return Result<>{};
@@ -525,7 +534,8 @@ Task<Result<>> LockService::unlock_at_server(Nfs4File& handle, OpenStateRef stat
   };
   const Request request{
       .op = nfs4::OP_LOCKU, .credential = handle.credential, .cache_this = true, .build = build};
-  Result<CompoundReply> reply = co_await states_.run(request, handle.node, file, state, &owner);
+  const StateUse state_use = StateUse::by_owner(handle.node, file, state, owner);
+  Result<CompoundReply> reply = co_await states_.run(request, state_use);
   Result<nfs4::LOCKU4res> res = take_behind_putfh<nfs4::LOCKU4res>(reply);
   if (!res) co_return fail(std::move(res.error()));
   MutexLock node_lock(file->node.mutex);

@@ -6,6 +6,7 @@
 #include "client/nfs4/ops/nfs4_protocol.h"
 #include "client/nfs4/state/node.h"
 #include "client/nfs4/state/state_manager.h"
+#include "transport/runtime/mutex.h"
 #include "xdr/nfs4/file_ops.h"
 #include "xdr/nfs4/handle_ops.h"
 
@@ -26,17 +27,15 @@ Task<Result<ReadPiece>> Nfs4Protocol::read_piece(OpenFileRef open, const IoAccou
   const nfs4::nfs_fh4 fh = nfs4_node(handle.node).fh();
   nfs4::READ4args args;
   args.offset = offset;
+  const StateUse use = StateUse::by_io(handle.node, handle.file, account, CachedOpen::kRead, args.stateid);
   auto build = [&](CompoundBuilder& b) {
-    auto stateid = StateManager::io_stateid(*handle.file, account, CachedOpen::kRead);
-    if (!stateid) return b.refuse(std::move(stateid.error()));
-    args.stateid = *stateid;
     args.count = std::min(static_cast<uint32_t>(size), limits_of(handle.node).rsize);
     b.putfh(fh).add(args).expect_read(destination, pipes);
     if (keeping) b.getattr(kChangeAttribute);
   };
   const Request request{
       .op = nfs4::OP_READ, .credential = handle.credential, .build = build, .sink = destination};
-  Result<CompoundReply> reply = co_await states_.run(request, handle.node, handle.file, handle.state);
+  Result<CompoundReply> reply = co_await states_.run(request, use);
   if (!reply) co_return fail(std::move(reply.error()));
   NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
   co_return take_read(*reply, destination, keeping);
@@ -69,8 +68,8 @@ bool Nfs4Protocol::may_read_ahead(unsigned under_way) const {
   return under_way < slots.target / 2 && slots.in_use + 2 < slots.target;
 }
 
-// A request with a slot and without a credit waits on the connection, and so do all behind it. One credit is
-// reserved for lease renewal.
+// Read-ahead uses at most half of the connection's credits (RFC 8166): a request with a slot but without a
+// credit waits on the connection, and so do all requests behind it. One credit is reserved for lease renewal.
 unsigned Nfs4Protocol::most_ahead_on(unsigned loop) const {
   const uint32_t credits = session_.connections().credits(loop);
   return credits == 0 ? 0 : (credits - 1) / 2;
@@ -78,7 +77,9 @@ unsigned Nfs4Protocol::most_ahead_on(unsigned loop) const {
 
 Result<> Nfs4Protocol::usable(const CachedOpen& open, const IoAccount& account) const {
   if (account.lock_owners.empty()) return {};  // only a lost lock makes it unusable
-  NFSRDMA_TRY(StateManager::io_stateid(*static_cast<const Nfs4File&>(open).file, account, open.access));
+  const FileState& file = *static_cast<const Nfs4File&>(open).file;
+  MutexLock lock(file.node.mutex);
+  NFSRDMA_TRY(StateManager::io_stateid(file, account, open.access));
   return {};
 }
 
@@ -89,21 +90,19 @@ Task<Result<WriteOutcome>> Nfs4Protocol::write(NodeRef node, CachedFileRef cache
   nfs4::WRITE4args args;
   args.offset = offset;
   args.stable = stable;
+  const StateUse use = StateUse::by_io(node, file, account, CachedOpen::kWrite, args.stateid);
   for (;;) {
     const uint64_t order = nodes_.next_start();
     args.data = data.bytes;
     bool asked = false;
     auto build = [&](CompoundBuilder& b) {
-      auto stateid = StateManager::io_stateid(*file, account, CachedOpen::kWrite);
-      if (!stateid) return b.refuse(std::move(stateid.error()));
-      args.stateid = *stateid;
       b.putfh(fh);
       replies_.ask_change_before(b, node, asked);
       b.add(args).getattr(kFileAttributes).keep(data);
     };
     const Request request{.op = nfs4::OP_WRITE, .credential = account.credential, .build = build};
-    Result<CompoundReply> reply = co_await states_.run(request, node, file, open_state(account));
-    // It waited for a new session, which was granted a smaller request size.
+    Result<CompoundReply> reply = co_await states_.run(request, use);
+    // The WRITE waited for a new session, for which the server granted a smaller request size. Send less.
     const size_t wsize = limits_of(node).wsize;
     if (reply && reply->status() == nfs4::NFS4ERR_REQ_TOO_BIG && data.size() > wsize) {
       data = data.first(wsize);
@@ -116,7 +115,7 @@ Task<Result<WriteOutcome>> Nfs4Protocol::write(NodeRef node, CachedFileRef cache
     NFSRDMA_CO_TRY(check_count(ok.count, data.size()));
     WriteOutcome answer{.bytes = ok.count, .written = {ok.committed, ok.writeverf}};
     auto attributes = reply->take<nfs4::GETATTR4res>();
-    answer.after = co_await replies_.answered_own(node, std::move(attributes), order, asked, before);
+    answer.after = co_await replies_.answered_own(node, attributes, order, asked, before);
     co_return answer;
   }
 }
@@ -139,7 +138,7 @@ Task<Result<CommitOutcome>> Nfs4Protocol::commit(NodeRef node, rpc::CredentialPt
   if (!committed) co_return fail(std::move(committed.error()));
   CommitOutcome answer{.verifier = committed->resok4.writeverf};
   auto attributes = reply->take<nfs4::GETATTR4res>();
-  answer.after = co_await replies_.answered_own(node, std::move(attributes), order, asked, before);
+  answer.after = co_await replies_.answered_own(node, attributes, order, asked, before);
   co_return answer;
 }
 

@@ -3,6 +3,8 @@
 // request is answered.
 #pragma once
 
+#include <type_traits>
+
 #include "client/api/filesystem.h"
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/compound.h"
@@ -13,7 +15,8 @@ namespace nfsrdma::client::nfs4 {
 class BuildRef {
  public:
   template <class F>
-  BuildRef(F& f)
+  requires(!std::is_same_v<F, BuildRef>)  // else it would refer to the BuildRef that is copied
+      BuildRef(F& f)
       : object_(&f), call_([](void* o, CompoundBuilder& b) { (*static_cast<F*>(o))(b); }) {}  // NOLINT
   void operator()(CompoundBuilder& b) const { call_(object_, b); }
 
@@ -28,14 +31,14 @@ struct Request {
   bool cache_this = false;  // not idempotent: the server is to keep the reply (sa_cachethis)
   BuildRef build;           // refers to a callable in the caller's frame
   Slice sink{};             // READ's destination, as given to expect_read()
-  // A cancelled request is not sent any more (EINTR), except an OPEN that the server may have executed:
-  // nobody would close the file.
-  // In the caller's frame; null: never cancelled.
+  // A cancelled request is not sent any more (EINTR). Exception: an OPEN that the server may have executed is
+  // sent again, because otherwise nobody would close the file. Points into the caller's frame; null: never
+  // cancelled.
   const Cancellation* cancellation = nullptr;
 };
 
-// What an application changes: the server is to keep the reply, and the application may give up. `build` and
-// the context outlive the request.
+// A request that changes something for an application: the server is to keep the reply, and the application
+// may cancel the request. `build` and the context outlive the request.
 template <class F>
 Request change_request(nfs4::nfs_opnum4 op, const RequestContext& ctx, F& build) {
   return {.op = op,
@@ -50,7 +53,8 @@ Request change_request(nfs4::nfs_opnum4 op, const RequestContext& ctx, F& build)
 class RecoveryChannel {
  public:
   virtual ~RecoveryChannel() = default;
-  // kReconnect: the connection was lost, and recovery starts over. Everything else is the server's answer.
+  // kReconnect: the connection or the new session was lost, and recovery starts over. kInterrupted: the
+  // session is being stopped. Everything else is the server's answer.
   virtual Task<Result<CompoundReply>> run(Request request) = 0;
 };
 

@@ -51,8 +51,10 @@ void Session::attach(StateKeeper* keeper, CallbackService* callbacks) {
   callbacks_ = callbacks;
 }
 
-Task<Result<CompoundReply>> Session::run(Request request) {
-  const char* name = nfs4::op_name(request.op);
+Task<Result<CompoundReply>> Session::run(const Request& original) {
+  const char* name = nfs4::op_name(original.op);
+  const Request* request = &original;
+  std::optional<Request> uncached;  // the request, after the server could not keep its reply
   const unsigned here = Loop::current()->index();
   bool executed_before = false;
   bool repeated = false;             // the slot's request was sent before
@@ -66,7 +68,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
   // the one that changes something (section 15.1.1.3).
   const auto may_be_executed = [&](const CompoundReply& reply, uint32_t place) {
     const bool sequenced = reply.sequence() && reply.sequence()->status == nfs4::NFS4_OK;
-    return (repeated && !sequenced) || (request.cache_this && reply.results() > place);
+    return (repeated && !sequenced) || (request->cache_this && reply.results() > place);
   };
   for (;;) {
     CallSize size;
@@ -75,7 +77,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       ticket = slots_.try_acquire();
       if (!ticket) ticket = co_await slots_.acquire(place);
       repeated = false;
-      if (ticket && given_up(request, executed_before)) {
+      if (ticket && given_up(*request, executed_before)) {
         slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
         co_return fail(system_error(EINTR, name, "nobody waits for it any more"));
       }
@@ -86,7 +88,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
         continue;
       }
     }
-    Result<CompoundReply> reply = co_await sender_.attempt(here, request, *ticket, Precedence::kNone, size);
+    Result<CompoundReply> reply = co_await sender_.attempt(here, *request, *ticket, Precedence::kNone, size);
     repeated = repeated || size.transmissions > 1;
     if (!reply) {
       const bool sent = repeated || size.transmissions > 0;
@@ -96,7 +98,7 @@ Task<Result<CompoundReply>> Session::run(Request request) {
       ticket.reset();
       continue;
     }
-    const Verdict verdict = judge(request, *reply, *ticket);
+    const Verdict verdict = judge(*request, *reply, *ticket);
     if (verdict == Verdict::kSameSlot) {
       repeated = true;
       co_await stopping_.pause(delay.next());
@@ -116,7 +118,9 @@ Task<Result<CompoundReply>> Session::run(Request request) {
         break;
       case Verdict::kUncached:
         executed_before = executed_before || reply->results() > size.place;
-        request.cache_this = false;
+        uncached = *request;
+        uncached->cache_this = false;
+        request = &*uncached;
         break;
       case Verdict::kDelay:
       case Verdict::kGrace:
@@ -166,7 +170,8 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
       invalidate(ticket.generation, name_of(sequence.status).c_str());
       return Verdict::kAgain;
     // The lease has expired (nfs-ganesha says so until its own check runs, within 10 s), or the client ID is
-    // gone. A new session renews or replaces it. The request's stateids are not the cause.
+    // gone. Making a new session renews the lease, or replaces the client ID. The request's stateids are not
+    // the cause.
     case NFS4ERR_EXPIRED:
     case NFS4ERR_STALE_CLIENTID:
       slots_.release(ticket, SlotUse::kUncertain);

@@ -3,9 +3,9 @@
 // sections 2.4, 2.10).
 //
 // Owned by the Nfs4Filesystem of a mount; created and destroyed while no loop uses it. run() may be called on
-// any loop and uses that loop's transport. Everything about establishing, binding and recovering happens on
-// loop 0, by one coroutine at a time. Readiness (readiness.h) and the client ID (registration.h) have
-// declared states. What leads from one to the other:
+// any loop and uses that loop's transport. The session is established and recovered on loop 0, by one
+// coroutine at a time; each loop binds its own connection. Readiness (readiness.h) and the client ID
+// (registration.h) have declared states. What follows each event:
 //
 //   connection lost: connected again, BIND_CONN_TO_SESSION; pending calls are sent again
 //   BADSESSION, DEADSESSION...: CREATE_SESSION; state is still there
@@ -51,13 +51,14 @@ class StateKeeper {
   // (kReconnect) makes recovery start over. State that was already reclaimed in the same epoch is not
   // reclaimed again.
   virtual Task<Result<>> reclaim(RecoveryChannel& channel, uint64_t epoch) = 0;
-  // Called instead of reclaim() if nothing can be reclaimed: marks everything.
+  // Called instead of reclaim() if nothing can be reclaimed: marks all opens for reopening and all locks as
+  // lost.
   virtual void lose_all(const char* why) = 0;
   // Called after a restart when the new session is in use: reopens what is marked and sends unstable writes
   // again.
   virtual Task<> recovered() = 0;
   // SEQ4_STATUS_*_REVOKED: finds revoked stateids (TEST_STATEID), frees them (FREE_STATEID) and reopens the
-  // files. May use Session::run(). `recallable`: only delegations can be revoked.
+  // files. May use Session::run(). `recallable`: only recallable state (delegations) was revoked.
   virtual Task<> state_revoked(bool recallable) = 0;
   // The server offers no working back channel and cannot recall anything: returns all delegations (section
   // 10.2).
@@ -83,14 +84,14 @@ class Session {
   // stop() may follow.
   Task<Result<>> start();
   // Loop 0. Sends DESTROY_SESSION and DESTROY_CLIENTID within `patience`, closes every transport, and waits
-  // until its own coroutines have ended. Then the Session may be destroyed while the loops still run. False:
-  // the server did not answer.
+  // until its own coroutines have ended. Then the Session may be destroyed while the loops still run. Returns
+  // false if the server did not answer.
   Task<bool> stop(Duration patience);
 
   // Runs one COMPOUND until it is answered: waits for a slot, for the connection and for recovery, and
   // retries after DELAY and GRACE. Returns the server's reply, which may contain error statuses, or an Error:
-  // kInterrupted at shutdown, kPermanent if the RPC was rejected or malformed.
-  Task<Result<CompoundReply>> run(Request request);
+  // kInterrupted at shutdown, kPermanent if the RPC was rejected or malformed. `request` outlives the call.
+  Task<Result<CompoundReply>> run(const Request& request);
 
   nfs4::clientid4 client_id() const { return registration_.id(); }
   // Registration::epoch().
@@ -100,7 +101,7 @@ class Session {
   const Lease& lease() const { return lease_; }
   // Loop 0. The server's lease_time, once it is known.
   void set_lease(std::chrono::seconds lease);
-  // Sends SEQUENCE until Lease::holds(), or until the server has denied it too many times.
+  // Sends SEQUENCE until Lease::holds(), but only a limited number of times.
   Task<> confirm_lease();
 
   LoopPool& loops() { return loops_; }
@@ -128,8 +129,8 @@ class Session {
   // --- session.cc ---
   // Decides by the SEQUENCE result and the status what happens next. Releases the slot, except for kSameSlot.
   Verdict judge(const Request& request, const CompoundReply& reply, const SlotTicket& ticket);
-  // True: a server without our state sent this reply (SEQ4_STATUS_RESTART_RECLAIM_NEEDED, and recovery has
-  // begun).
+  // Returns true if a server without our state sent this reply (SEQ4_STATUS_RESTART_RECLAIM_NEEDED, and
+  // recovery has begun).
   bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
   void note_sequence(const nfs4::SEQUENCE4res& sequence, const SlotTicket& ticket);
   Task<> probe_slot(SlotTicket ticket, Precedence precedence);
@@ -138,7 +139,8 @@ class Session {
   // Handshake hook of transport `index`.
   Task<Result<>> on_connected(unsigned index);
   Task<Result<>> bind(unsigned index);
-  // Closes the slots of that generation. False: they are closed already, or of another session.
+  // Closes the slots of that generation. Returns false if they are closed already or belong to another
+  // session.
   bool close(uint64_t generation);
   // The session of `generation` is unusable: close the slots, recover on loop 0.
   void invalidate(uint64_t generation, const char* why);
@@ -155,8 +157,8 @@ class Session {
   Task<> renew_lease();
   Task<> mend_back_channel(uint64_t generation);
   Task<> handle_status_flags(uint32_t flags, uint64_t generation);
-  // The server lost its state and kept the session of `generation`: as invalidate(), and the state is
-  // reclaimed.
+  // The server lost its state and kept the session of `generation`: does what invalidate() does, and reclaims
+  // the state.
   void reclaim_soon(uint64_t generation);
   Task<> reclaim_live();
   // As invalidate(), for a session that still works: requests in flight finish first.

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -58,8 +59,8 @@ struct LockState {
   bool local = false;        // `ranges` are held under the delegation: the server does not know them
   bool lost = false;         // a lock was revoked or could not be reclaimed: I/O fails until it is unlocked
   std::vector<LockRange> ranges;  // held, disjoint, ascending
-  // Of a reclaim that is in progress or was interrupted: ranges that the server may have granted in the epoch
-  // `asked_in`, and that were not compared with `ranges` yet.
+  // Ranges that the server may have granted in the epoch `asked_in`, by a reclaim that is in progress or was
+  // interrupted. They were not compared with `ranges` yet.
   std::vector<LockRange> asked;
   uint64_t asked_in = 0;
 
@@ -83,16 +84,16 @@ struct OpenState {
   uint32_t uid = 0;
   rpc::CredentialPtr credential;  // of the user's first open; recovery uses it
   nfs4::stateid4 stateid;
-  bool established = false;           // the server has it; else it must be reopened before use
-  uint64_t epoch = 0;                 // Session::epoch() it was made in
-  uint64_t asked_in = 0;              // the epoch of its last reclaim, answered or not
-  uint64_t version = 0;               // changes when `stateid` was replaced by recovery
-  int failed = 0;                     // errno: the reopen failed; I/O fails with it
-  uint32_t refused_access = 0;        // the reopen failed for this access, but not for the rest
-  int refused = 0;                    // errno of that
+  bool established = false;     // the server has it; else it must be reopened before use
+  uint64_t epoch = 0;           // Session::epoch() it was made in
+  uint64_t asked_in = 0;        // the epoch of its last reclaim, answered or not
+  uint64_t version = 0;         // changes when `stateid` was replaced by recovery
+  std::atomic<int> failed{0};   // errno: the reopen failed; I/O fails with it. Read without the mutex, too
+  uint32_t refused_access = 0;  // the reopen failed for this access, but not for the rest
+  int refused = 0;              // errno of that
   std::array<uint32_t, 4> openers{};  // descriptors by share access (1 read, 2 write, 3 both)
   uint32_t held_access = 0;           // what is open on the server
-  uint32_t opened = 0;                // 1 << share access, for each OPEN whose union held_access is
+  uint32_t opened = 0;                // 1 << share access, for each OPEN; held_access is their union
   bool closing_later = false;         // idle, and its CLOSE is delayed: OpenCloser::close_later()
   std::list<LockState> locks;
 
@@ -152,15 +153,19 @@ struct FileState final : CachedFile {
   Nfs4Node& node;
   // Held across LOCK and LOCKU of the file, so that our record of held ranges follows the server's order.
   AsyncMutex lock_mutex;
-  // OpenCloser::lock_for_closing() holds it until it has lock_mutex and open_mutex: two callers could take
-  // these from each other forever.
+  // OpenCloser::lock_for_closing() holds it until it has lock_mutex and open_mutex. Without it, two callers
+  // could take these from each other forever.
   AsyncMutex closing_mutex;
-  // Held across operations that make the server's opens agree with our record, while an ordinary OPEN may be
-  // in flight: OPENs from a delegation, CLOSE, OPEN_DOWNGRADE. An ordinary OPEN does not hold it, because the
-  // server may delay that until a delegation is returned. Taken after lock_mutex and open_mutex.
+  // Held across operations that make the server's opens agree with our record: OPENs that claim what was
+  // opened under a delegation, OPENs that restore an open, CLOSE, OPEN_DOWNGRADE. An ordinary OPEN may be in
+  // flight meanwhile. It does not hold this mutex, because the server may delay it until a delegation is
+  // returned. Taken after lock_mutex and open_mutex.
   AsyncMutex return_mutex;
 
   std::vector<OpenStateRef> opens;
+  // An OpenState has had a LockState. Read without the mutex, too: I/O that began before it was set relies on
+  // no lock.
+  std::atomic<bool> locked{false};
   DelegationRef delegation;  // null: none; never in phase kEnded
   WaitQueue delegation_ended;
   WaitQueue unlocked;  // lock waits of this mount, woken when a lock is dropped here
@@ -176,9 +181,9 @@ struct FileState final : CachedFile {
   bool in_use() const { return pins != 0 || !opens.empty() || delegation || unsaved(); }
   // Opens and attributes are answered locally.
   bool delegated() const { return delegation && delegation->phase.get() == Delegation::Phase::kHeld; }
-  // Section 10.4.2: under a write delegation we grant locks locally, unless the server has earlier ones. Also
-  // during its return, until our local locks are on the server: before that, the server could grant locks
-  // that conflict with them.
+  // Section 10.4.2: under a write delegation we grant locks locally, unless the server has earlier ones. We
+  // do so during its return, too, until our local locks are on the server: before that, the server could
+  // grant locks that conflict with them.
   bool locks_are_local() const {
     if (!delegation || !delegation->write) return false;
     bool any = false;

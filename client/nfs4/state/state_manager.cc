@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "transport/runtime/mutex.h"
 
@@ -23,12 +24,26 @@ bool about_state(nfs4::nfsstat4 status) {
   }
 }
 
+// Whether a request may rely on the open, or on what is delegated.
+bool usable(const OpenState& open, uint32_t delegated) {
+  if (open.established) return (open.missing_access() & ~delegated) == 0;
+  const uint32_t wanted = open.idle() ? uint32_t{nfs4::OPEN4_SHARE_ACCESS_WRITE} : open.missing_access();
+  return delegated != 0 && (wanted & ~delegated) == 0;
+}
+
+Error lost_open(nfs4::nfs_opnum4 op, int errnum) {
+  return {.layer = Layer::kNfs,
+          .recovery = Recovery::kPermanent,
+          .errnum = errnum,
+          .op = nfs4::op_name(op),
+          .cause = "the file's open state is lost"};
+}
+
 }  // namespace
 
 Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoAccount& account,
                                                 uint32_t access) {
   const auto* const through = static_cast<const OpenState*>(account.state.get());
-  MutexLock lock(file.node.mutex);
   const bool opened = through->established && (through->held_access & access) != 0;
   bool by_delegation = (file.delegated_access() & access) != 0 && (file.delegated() || !opened);
   nfs4::stateid4 stateid = through->stateid;
@@ -52,90 +67,100 @@ Result<nfs4::stateid4> StateManager::io_stateid(const FileState& file, const IoA
   return stateid;
 }
 
-Task<Result<CompoundReply>> StateManager::run(Request request, NodeRef node, std::shared_ptr<FileState> file,
-                                              OpenStateRef state, LockState* lock_state) {
+Result<> StateManager::choose(const StateUse& use, nfs4::nfs_opnum4 op, Basis& basis) {
+  const FileState& file = *use.file;
+  const OpenState& open = *use.open;
+  MutexLock lock(file.node.mutex);
+  basis.version = open.version;
+  basis.delegation = file.delegation;
+  if (use.owner != nullptr) basis.sent = use.owner->stateid;
+  if (!std::exchange(basis.checked, true)) {
+    if (open.failed != 0) return fail(lost_open(op, open.failed));
+    // LOCK needs an open on the server; I/O may use the delegation instead.
+    basis.usable = usable(open, use.owner == nullptr ? file.delegated_access() : 0);
+    if (!basis.usable)
+      return fail(system_error(EAGAIN, nfs4::op_name(op), "the open must be restored first"));
+  }
+  if (use.account == nullptr) return {};
+  Result<nfs4::stateid4> stateid = io_stateid(file, *use.account, use.access);
+  if (!stateid) return fail(std::move(stateid.error()));
+  *use.stateid = *stateid;
+  return {};
+}
+
+Task<Result<CompoundReply>> StateManager::run(Request request, const StateUse& use) {
+  Basis basis;
+  auto build = [&use, &basis, op = request.op, inner = request.build](CompoundBuilder& b) {
+    Result<> chosen = choose(use, op, basis);
+    if (!chosen) return b.refuse(std::move(chosen.error()));
+    inner(b);
+  };
+  request.build = build;
   Backoff between(std::chrono::milliseconds(10), std::chrono::milliseconds(250));
   for (int attempt = 0;; ++attempt) {
     if (attempt > kMaxContradictions) co_await Loop::current()->sleep(between.next());
     if (attempt > kMaxRecoveries)
       co_return fail(
           system_error(EIO, nfs4::op_name(request.op), "the server takes the file's open away each time"));
-    uint64_t version = 0;
-    bool usable = false;
-    nfs4::stateid4 sent;
-    DelegationRef delegation;
-    {
-      MutexLock lock(file->node.mutex);
-      if (lock_state != nullptr) sent = lock_state->stateid;
-      if (state->failed != 0) {
-        co_return fail({.layer = Layer::kNfs,
-                        .recovery = Recovery::kPermanent,
-                        .errnum = state->failed,
-                        .op = nfs4::op_name(request.op),
-                        .cause = "the file's open state is lost"});
-      }
-      version = state->version;
-      delegation = file->delegation;
-      // LOCK needs an open on the server; READ and WRITE may use the delegation instead.
-      const uint32_t delegated = lock_state == nullptr ? file->delegated_access() : 0;
-      const uint32_t wanted =
-          state->idle() ? uint32_t{nfs4::OPEN4_SHARE_ACCESS_WRITE} : state->missing_access();
-      usable = ((state->established ? state->missing_access() : wanted) & ~delegated) == 0 &&
-               (state->established || delegated != 0);
-    }
-    if (usable) {
-      Result<CompoundReply> reply = co_await session_.run(request);
+    // If the reopen has failed, fail at once, even while the server does not respond.
+    if (const int failed = use.open->failed; failed != 0) co_return fail(lost_open(request.op, failed));
+    basis = {};
+    Result<CompoundReply> reply = co_await session_.run(request);
+    if (basis.usable) {
       if (!reply || attempt == kMaxRecoveries) co_return reply;
       // The server's open allows less than our record says: open the needed access again.
       if (reply->status() == nfs4::NFS4ERR_OPENMODE && attempt < kMaxContradictions) {
-        MutexLock lock(file->node.mutex);
-        if (state->refused_access != 0)
+        MutexLock lock(use.file->node.mutex);
+        if (use.open->refused_access != 0)
           co_return fail({.layer = Layer::kNfs,
                           .recovery = Recovery::kPermanent,
-                          .errnum = state->refused,
+                          .errnum = use.open->refused,
                           .op = nfs4::op_name(request.op),
                           .cause = "the file could not be opened anew for this"});
-        if (state->version == version) state->held_access = 0;
+        if (use.open->version == basis.version) use.open->held_access = 0;
         continue;
       }
       if (!about_state(reply->status())) co_return reply;
-      if (delegation) {
-        // If it was returned or revoked meanwhile, retry without it.
-        bool over = false;
-        {
-          MutexLock lock(file->node.mutex);
-          over = file->delegation != delegation;
-        }
-        if (!over) {
-          auto testing = delegation_states_.test_delegation(file, delegation);
-          over = co_await std::move(testing);
-        }
-        if (over) continue;
-      }
-      if (reply->status() == nfs4::NFS4ERR_OLD_STATEID) {
-        // Requests of one lock-owner run one at a time: only this request can have incremented the seqid.
-        if (lock_state != nullptr && reply->maybe_executed_before) {
-          MutexLock lock(file->node.mutex);
-          count_up(lock_state->stateid, sent);
-          continue;
-        }
-        // The reply with a newer seqid is in flight or was lost. 0 means the current one (section 8.2.2).
-        co_await Loop::current()->sleep(std::chrono::milliseconds(5));
-        MutexLock lock(file->node.mutex);
-        if (attempt >= kMaxContradictions)
-          (lock_state != nullptr && lock_state->established ? lock_state->stateid : state->stateid).seqid = 0;
-        continue;
-      }
-      // Perhaps only the lock is gone and not the open: keep what is valid. Or nothing is gone: the stateid
-      // belonged to a lock-owner that was freed meanwhile. The limit is for a server that contradicts itself.
-      auto testing = recovery_.test_stateids(node, file, state, version);
-      const StateRecovery::Gone gone = co_await std::move(testing);
-      if (gone == StateRecovery::Gone::kLocks ||
-          (gone == StateRecovery::Gone::kNothing && attempt < kMaxContradictions))
-        continue;
+      Task<bool> revising = revise(use, basis, *reply, attempt);
+      if (co_await std::move(revising)) continue;
     }
-    NFSRDMA_CO_TRY(co_await recovery_.reopen(node, file, state, version));
+    NFSRDMA_CO_TRY(co_await recovery_.reopen(use.node, use.file, use.open, basis.version));
   }
+}
+
+Task<bool> StateManager::revise(const StateUse& use, const Basis& basis, const CompoundReply& reply,
+                                int attempt) {
+  const FileState& file = *use.file;
+  if (basis.delegation) {
+    // If it was returned or revoked meanwhile, retry without it.
+    bool over = false;
+    {
+      MutexLock lock(file.node.mutex);
+      over = file.delegation != basis.delegation;
+    }
+    if (!over) over = co_await delegation_states_.test_delegation(use.file, basis.delegation);
+    if (over) co_return true;
+  }
+  if (reply.status() == nfs4::NFS4ERR_OLD_STATEID) {
+    // Requests of one lock-owner run one at a time: only this request can have incremented the seqid.
+    if (use.owner != nullptr && reply.maybe_executed_before) {
+      MutexLock lock(file.node.mutex);
+      count_up(use.owner->stateid, basis.sent);
+      co_return true;
+    }
+    // The reply with a newer seqid is in flight or was lost. 0 means the current one (section 8.2.2).
+    co_await Loop::current()->sleep(std::chrono::milliseconds(5));
+    MutexLock lock(file.node.mutex);
+    const bool of_owner = use.owner != nullptr && use.owner->established;
+    if (attempt >= kMaxContradictions) (of_owner ? use.owner->stateid : use.open->stateid).seqid = 0;
+    co_return true;
+  }
+  // Perhaps only the lock is gone and not the open: keep what is valid. Or nothing is gone: the stateid
+  // belonged to a lock-owner that was freed meanwhile. The limit is for a server that contradicts itself.
+  auto testing = recovery_.test_stateids(use.node, use.file, use.open, basis.version);
+  const StateRecovery::Gone gone = co_await std::move(testing);
+  co_return gone == StateRecovery::Gone::kLocks ||
+      (gone == StateRecovery::Gone::kNothing && attempt < kMaxContradictions);
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -3,6 +3,7 @@
 // codec's.
 #include "client/nfs4/session/compound.h"
 #include "client/nfs4/session/bulk_locators.h"
+#include "client/nfs4/session/request.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -553,6 +554,21 @@ TEST(LocateReadData, PlacedData_IsWhatTakeReturns) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->resok4.data.data(), sink.bytes.data());
   EXPECT_EQ(read->resok4.data.size(), kData.size());
+}
+
+// A wrapper keeps the BuildRef that it found in the request, and puts its own in the same place.
+TEST(BuildRefTest, CopyRefersToTheCallable_NotToTheOriginal) {
+  int first = 0, second = 0;
+  auto build = [&](CompoundBuilder&) { ++first; };
+  auto wrapper = [&](CompoundBuilder&) { ++second; };
+  client::nfs4::BuildRef current = build;
+  client::nfs4::BuildRef kept = current;
+  current = wrapper;
+  CompoundBuilder builder(kUser, "NOTHING");
+  kept(builder);
+  current(builder);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
 }
 
 }  // namespace

@@ -148,21 +148,21 @@ TEST(LockEnd, OfALength_IsTheEndItWasMadeFrom) {
   }));
 }
 
-client::nfs4::OpenState open_state() {
-  client::nfs4::OpenState open;
-  open.stateid.other.fill(std::byte{1});
-  open.stateid.seqid = 4;
+client::nfs4::OpenStateRef open_state() {
+  auto open = std::make_shared<client::nfs4::OpenState>();
+  open->stateid.other.fill(std::byte{1});
+  open->stateid.seqid = 4;
   return open;
 }
 
 // Section 18.10.3: new_lock_owner is for the first lock of a lock-owner, made from the open stateid.
 TEST(LockArgs, FirstLockOfAnOwner_IsMadeFromTheOpen) {
-  const client::nfs4::OpenState open = open_state();
+  const client::nfs4::OpenStateRef open = open_state();
   client::nfs4::LockState owner;
   owner.owner = client::nfs4::posix_owner(0xabc);
-  const nfs4::LOCK4args args = client::nfs4::lock_args(77, open, owner, {10, 19, LockType::kWrite}, false);
+  const nfs4::LOCK4args args = client::nfs4::lock_args(77, *open, owner, {10, 19, LockType::kWrite}, false);
   EXPECT_TRUE(args.locker.new_lock_owner);
-  EXPECT_EQ(args.locker.stateid, open.stateid);
+  EXPECT_EQ(args.locker.stateid, open->stateid);
   EXPECT_EQ(args.locker.lock_owner.owner, client::nfs4::posix_owner(0xabc));
   EXPECT_EQ(args.locker.lock_owner.clientid, 77u);
   EXPECT_EQ(args.locktype, nfs4::WRITE_LT);
@@ -177,7 +177,7 @@ TEST(LockArgs, LaterLocks_AreMadeFromTheLockStateid) {
   owner.stateid.other.fill(std::byte{2});
   owner.stateid.seqid = 9;
   const nfs4::LOCK4args args =
-      client::nfs4::lock_args(77, open_state(), owner, {0, UINT64_MAX, LockType::kRead}, false);
+      client::nfs4::lock_args(77, *open_state(), owner, {0, UINT64_MAX, LockType::kRead}, false);
   EXPECT_FALSE(args.locker.new_lock_owner);
   EXPECT_EQ(args.locker.stateid, owner.stateid);
   EXPECT_EQ(args.locktype, nfs4::READ_LT);
@@ -186,9 +186,9 @@ TEST(LockArgs, LaterLocks_AreMadeFromTheLockStateid) {
 
 TEST(LockArgs, Waiting_AsksForABlockingType) {
   const client::nfs4::LockState owner;
-  EXPECT_EQ(client::nfs4::lock_args(1, open_state(), owner, {0, 0, LockType::kRead}, true).locktype,
+  EXPECT_EQ(client::nfs4::lock_args(1, *open_state(), owner, {0, 0, LockType::kRead}, true).locktype,
             nfs4::READW_LT);
-  EXPECT_EQ(client::nfs4::lock_args(1, open_state(), owner, {0, 0, LockType::kWrite}, true).locktype,
+  EXPECT_EQ(client::nfs4::lock_args(1, *open_state(), owner, {0, 0, LockType::kWrite}, true).locktype,
             nfs4::WRITEW_LT);
 }
 

@@ -121,6 +121,7 @@ TEST_F(ReliedLocks, OfVeryManyThroughOneDescriptor_NoTwoAreCompared) {
   for (uint32_t i = 0; i < kMany; ++i) add(std::to_string(i), process(i)).descriptors = {&handle};
   client::IoAccount account{state, nullptr, relied_on(thread_of(5))};
   EXPECT_EQ(account.lock_owners.size(), kMany);
+  const MutexLock lock(file->node.mutex);
   EXPECT_TRUE(client::nfs4::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
   state->locks.back().lost = true;
   EXPECT_FALSE(client::nfs4::StateManager::io_stateid(*file, account, client::CachedOpen::kRead));
