@@ -100,24 +100,35 @@ Task<Result<ReadReply>> Reader::read_in_parts(OpenFileRef open, const IoAccount&
   co_return whole;
 }
 
-TimePoint Reader::oldest_believed(const NodeRef& node) const {
-  const CachedNode& n = cached_node(node);
-  MutexLock lock(n.mutex);
+TimePoint Reader::oldest_believed(const CachedNode& n) const {
   return attributes_.promised(n) ? TimePoint::min() : Clock::now() - options_.acregmax;
 }
 
+TimePoint Reader::oldest_believed_now(const CachedNode& n) const {
+  MutexLock lock(n.mutex);
+  return oldest_believed(n);
+}
+
+std::optional<Reader::Beginning> Reader::begin(CachedFile& file, uint64_t offset, uint64_t end,
+                                               uint64_t epoch) {
+  MutexLock lock(file.cached.mutex);
+  if (!file.writes.readable(offset, end, epoch)) return std::nullopt;
+  return Beginning{file.writes.unanswered_end(), oldest_believed(file.cached)};
+}
+
 Task<Result<ReadReply>> Reader::read_kept(OpenFileRef open, const IoAccount& account, uint64_t offset,
-                                          size_t size) {
+                                          size_t size, TimePoint oldest) {
   const NodeRef& node = cached_open(open).node;
   DataCache& data = table_.data();
   ReadReply whole;
   while (whole.size < size) {
     const uint64_t at = offset + whole.size;
-    DataCache::Found found = data.find(*node.get(), at, size - whole.size, oldest_believed(node));
+    DataCache::Found found = data.find(*node.get(), at, size - whole.size, oldest);
     for (Slice& slice : found.data) append(whole, {std::move(slice), {}, nullptr});
     if (found.end || whole.size == size) break;
     if (found.awaited) {
       co_await data.wait(*node.get(), offset + whole.size);
+      oldest = oldest_believed_now(cached_node(node));
       continue;
     }
     if (at == offset && found.size == 0) cached_open(open).reads.missed(offset, size);
@@ -126,22 +137,29 @@ Task<Result<ReadReply>> Reader::read_kept(OpenFileRef open, const IoAccount& acc
     whole.size += rest->size;
     std::move(rest->data.begin(), rest->data.end(), std::back_inserter(whole.data));
     if (rest->size < found.missing) break;
+    oldest = oldest_believed_now(cached_node(node));
   }
   co_return whole;
 }
 
-Task<> Reader::read_kept_part(OpenFileRef open, const IoAccount& account, ReadPart* part) {
-  auto reply = co_await read_kept(std::move(open), account, part->offset, part->size);
+Task<> Reader::read_kept_part(OpenFileRef open, const IoAccount& account, ReadPart* part, TimePoint oldest) {
+  auto reply = co_await read_kept(std::move(open), account, part->offset, part->size, oldest);
   part->done.set(std::move(reply));
 }
 
+Task<Result<ReadReply>> Reader::read_cached(OpenFileRef open, const IoAccount& account, uint64_t offset,
+                                            size_t size, TimePoint oldest) {
+  const CachedOpen& handle = cached_open(open);
+  if (!handle.reads.foretells() || ahead_.ahead_window(handle) == 0)
+    return read_kept(std::move(open), account, offset, size, oldest);
+  return read_and_ahead(std::move(open), account, offset, size, oldest);
+}
+
 Task<Result<ReadReply>> Reader::read_and_ahead(OpenFileRef open, const IoAccount& account, uint64_t offset,
-                                               size_t size) {
-  if (!cached_open(open).reads.foretells() || ahead_.ahead_window(cached_open(open)) == 0)
-    co_return co_await read_kept(std::move(open), account, offset, size);
+                                               size_t size, TimePoint oldest) {
   // The application's READ is sent before the read-ahead.
   ReadPart part(offset, size);
-  Loop::current()->spawn(read_kept_part(open, account, &part));
+  Loop::current()->spawn(read_kept_part(open, account, &part, oldest));
   ahead_.read_ahead(open, account);
   co_return co_await part.done.wait();
 }
@@ -157,23 +175,22 @@ Task<Result<ReadReply>> Reader::read(RequestContext ctx, OpenFileRef open, uint6
   if (!ctx.direct && kept_.keeps_data()) under_way.emplace(handle.reads, offset, size);
   for (;;) {
     const uint64_t before = protocol_.epoch();
-    const std::optional<uint64_t> unanswered =
-        WriteBack::end_if_readable(*handle.cached, offset, offset + size, before);
-    if (!unanswered) {
+    const std::optional<Beginning> beginning = begin(*handle.cached, offset, offset + size, before);
+    if (!beginning) {
       co_await write_back_.settle(handle.node, handle.cached, offset, offset + size);
       co_await write_back_.restore_lost_writes(handle.node, handle.cached);
       continue;
     }
     if (under_way) kept_.note_server_epoch(before);
-    auto reading =
-        under_way ? read_and_ahead(open, account, offset, size) : read_range(open, account, offset, size);
+    auto reading = under_way ? read_cached(open, account, offset, size, beginning->oldest)
+                             : read_range(open, account, offset, size);
     Result<ReadReply> reply = co_await std::move(reading);
-    // The reply ended early, but the file may be longer: a WRITE behind that place is in progress, or was
-    // when the READ was sent and the server executed the READ first. Then read again.
+    // The reply ended early, but the file may be longer: a WRITE behind that place is in progress. Or it was
+    // in progress when the READ was sent, and the server executed the READ first. Then read again.
     if (reply && reply->size < size) {
       const bool settled =
           co_await write_back_.settle_beyond(handle.node, handle.cached, offset + reply->size);
-      if (settled || *unanswered > offset + reply->size) continue;
+      if (settled || beginning->unanswered_end > offset + reply->size) continue;
     }
     // If the server restarted meanwhile, the data may lack UNSTABLE4 writes that it lost. Then read again.
     if (protocol_.epoch() == before) co_return reply;

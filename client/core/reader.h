@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "client/core/attribute_service.h"
 #include "client/core/kept_data.h"
 #include "client/core/mount_parts.h"
 #include "client/core/read_ahead_service.h"
 #include "client/core/write_back.h"
+#include "transport/runtime/mutex.h"
 
 namespace nfsrdma::client {
 
@@ -39,20 +41,32 @@ class Reader {
     Completion<Result<ReadReply>> done;
   };
 
-  // A READ of `size` bytes, at most rsize; after a short one another, until all bytes are there or the file
-  // ends. `account`, here and below, outlives the call.
+  // Sends a READ of `size` bytes, at most rsize. After a short READ it sends another, until all bytes are
+  // there or the file ends. `account`, here and below, outlives the call.
   Task<Result<ReadReply>> read_one_by_one(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                           size_t size);
   Task<> read_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
-  Task<> read_kept_part(OpenFileRef file, const IoAccount& account, ReadPart* part);
-  // Cached data that was last confirmed before this time is not used.
-  TimePoint oldest_believed(const NodeRef& node) const;
+  Task<> read_kept_part(OpenFileRef file, const IoAccount& account, ReadPart* part, TimePoint oldest);
+  // The state of the file when a READ may be sent.
+  struct Beginning {
+    uint64_t unanswered_end = 0;  // one past the last byte of the file that a WRITE under way covers, or 0
+    TimePoint oldest;             // oldest_believed()
+  };
+  // Nothing: the server of `epoch` may not have our writes of [offset, end) (FileWrites::readable()).
+  std::optional<Beginning> begin(CachedFile& file, uint64_t offset, uint64_t end, uint64_t epoch);
+  // Cached data that was last confirmed before this time is not used. This time is `oldest` below.
+  TimePoint oldest_believed(const CachedNode& n) const NFSRDMA_REQUIRES(n.mutex);
+  TimePoint oldest_believed_now(const CachedNode& n) const;
   // Reads from the data cache, waits for READs in progress, and gets the rest by read_range().
-  Task<Result<ReadReply>> read_kept(OpenFileRef file, const IoAccount& account, uint64_t offset, size_t size);
+  Task<Result<ReadReply>> read_kept(OpenFileRef file, const IoAccount& account, uint64_t offset, size_t size,
+                                    TimePoint oldest);
   // read_kept(), followed by read_ahead().
   Task<Result<ReadReply>> read_and_ahead(OpenFileRef file, const IoAccount& account, uint64_t offset,
-                                         size_t size);
-  // By one READ after the other, or in parts at the same time.
+                                         size_t size, TimePoint oldest);
+  // read_and_ahead() if read-ahead is worthwhile, else read_kept().
+  Task<Result<ReadReply>> read_cached(OpenFileRef file, const IoAccount& account, uint64_t offset,
+                                      size_t size, TimePoint oldest);
+  // Reads from the server, by one READ after the other or in parts at the same time.
   Task<Result<ReadReply>> read_range(OpenFileRef file, const IoAccount& account, uint64_t offset,
                                      size_t size);
   Task<Result<ReadReply>> read_in_parts(OpenFileRef file, const IoAccount& account, uint64_t offset,
