@@ -30,14 +30,17 @@ constexpr int kMostVerifiers = 16;
 
 }  // namespace
 
-void WriteBack::note_refused(CachedFile& file, uint64_t bytes, const char* verb) {
+WriteBack::Refusal WriteBack::note_refused(const CachedFile& file, uint64_t bytes) {
   const Error& error = file.writes.latest_error();
   refused_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (error.errnum == ENOSPC || error.errnum == EDQUOT) room_errors_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t ino = file.cached.attributes.get().ino;
+  return {error, file.cached.attributes.get().ino};
+}
+
+void WriteBack::log_refused(CachedFile& file, const Refusal& refusal, const char* verb) {
   log::warn("server {}: data of {} could not be {}: {}; the next fsync or close reports it{}", options_.host,
-            called(table_.names(), file.cached, ino), verb, describe(error),
-            how_to_find(table_.names(), file.cached, ino));
+            called(table_.names(), file.cached, refusal.ino), verb, describe(refusal.error),
+            how_to_find(table_.names(), file.cached, refusal.ino));
 }
 
 Task<Result<Written>> WriteBack::write_on_server(NodeRef node, CachedFileRef file, IoAccount account,
@@ -51,7 +54,7 @@ Task<Result<Written>> WriteBack::write_on_server(NodeRef node, CachedFileRef fil
     if (!answer) co_return fail(attributes_.gone(node, std::move(answer.error())));
     // Without attributes the old size expires: it must not be reported or used for appending.
     co_await attributes_.record(node, answer->after);
-    // The pieces got different verifiers. What the first one covered may be lost, so write all again.
+    // If the pieces got different verifiers, the server may have lost the earlier pieces: write all again.
     const Written& written = answer->written;
     if (done != 0 && result.committed == nfs4::UNSTABLE4 && written.verifier != result.verifier) {
       if (++verifiers == kMostVerifiers)
@@ -91,13 +94,15 @@ void WriteBack::extent_answered(const NodeRef& node, const CachedFileRef& file, 
                                 uint64_t sent_in, Result<Written> written) {
   if (!written) kept_.invalidate_data(node);  // data that the server refused must not be read
   FileWrites::Answered answered;
+  std::optional<Refusal> refusal;
   bool others_changed = false;
   {
     LockedWrites writes(*file, room_.written());
     answered = writes->answered(extent, std::move(written), sent_in, Clock::now());
-    if (answered.refused) note_refused(*file, *answered.refused, "written");
+    if (answered.refused) refusal = note_refused(*file, *answered.refused);
     others_changed = AttributeService::others_changed_too(*file);
   }
+  if (refusal) log_refused(*file, *refusal, "written");
   send(node, file, answered.send);
   if (others_changed) Loop::current()->spawn(kernel_.drop_counted(node));
 }
@@ -175,13 +180,6 @@ uint64_t WriteBack::send_held(const NodeRef& node, const CachedFileRef& file) {
   writes.unlock();
   send(node, file, extents);
   return next;
-}
-
-std::optional<uint64_t> WriteBack::end_if_readable(CachedFile& file, uint64_t offset, uint64_t end,
-                                                   uint64_t epoch) {
-  MutexLock lock(file.cached.mutex);
-  if (!file.writes.readable(offset, end, epoch)) return std::nullopt;
-  return file.writes.unanswered_end();
 }
 
 Task<> WriteBack::settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end) {
@@ -356,8 +354,12 @@ Task<> WriteBack::commit(NodeRef node, CachedFileRef file) {
     if (!co_await std::move(again)) co_return;
   }
   kept_.invalidate_data(node);
-  LockedWrites writes(*file, room_.written());
-  if (const auto bytes = writes->give_up_commit()) note_refused(*file, *bytes, "committed");
+  std::optional<Refusal> refusal;
+  {
+    LockedWrites writes(*file, room_.written());
+    if (const auto bytes = writes->give_up_commit()) refusal = note_refused(*file, *bytes);
+  }
+  if (refusal) log_refused(*file, *refusal, "committed");
 }
 
 Task<bool> WriteBack::commit_once(NodeRef node, CachedFileRef file) {
@@ -370,11 +372,13 @@ Task<bool> WriteBack::commit_once(NodeRef node, CachedFileRef file) {
   auto reply = co_await commit_on_server(node, request->credential, request->offset, request->end);
   if (!reply) kept_.invalidate_data(node);
   FileWrites::Committed committed;
+  std::optional<Refusal> refusal;
   {
     LockedWrites writes(*file, room_.written());
     committed = writes->committed(std::move(reply));
-    if (committed.refused) note_refused(*file, *committed.refused, "committed");
+    if (committed.refused) refusal = note_refused(*file, *committed.refused);
   }
+  if (refusal) log_refused(*file, *refusal, "committed");
   if (committed.lost) co_await send_again(node, file);
   MutexLock lock(cached_node(node).mutex);
   file->writes.end_commit();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WriteBack: written data from write(2) to stable storage. FileWrites decides for each file; this class sends
-// the requests. One per mount; any loop.
+// WriteBack: brings written data from write(2) to stable storage. FileWrites decides for each file; this
+// class sends the requests. One per mount; any loop.
 #pragma once
 
 #include <atomic>
@@ -54,10 +54,6 @@ class WriteBack {
   Task<> send_pieces(OpenFileRef open, IoAccount account, uint64_t offset, Slice data);
   // Waits for earlier writes that overlap the extent, and then admits it.
   Task<FileWrites::Extent> enter(NodeRef node, WritePlace& place, WriteExtent extent);
-  // If a READ of [offset, end) may be sent to the server of `epoch` (FileWrites::readable()): one past the
-  // last unanswered byte of the file, or 0. Else settle() and restore_lost_writes() come first.
-  static std::optional<uint64_t> end_if_readable(CachedFile& file, uint64_t offset, uint64_t end,
-                                                 uint64_t epoch);
   // Waits until no unanswered extent overlaps [offset, end).
   Task<> settle(NodeRef node, CachedFileRef file, uint64_t offset, uint64_t end);
   // Waits until everything written before the call is answered.
@@ -76,7 +72,8 @@ class WriteBack {
   void commit_large(const NodeRef& node, const CachedFileRef& file);
   // After a server restart, sends UNSTABLE4 data again before the file is read.
   Task<> restore_lost_writes(NodeRef node, CachedFileRef file);
-  // What has been held or uncommitted for long is sent. Twice a second.
+  // Sends data that was held for long, and commits data that has been uncommitted for long. Called twice a
+  // second.
   void send_old_writes();
   uint64_t refused_bytes() const { return refused_bytes_.load(std::memory_order_relaxed); }
   uint64_t room_errors() const { return room_errors_.load(std::memory_order_relaxed); }
@@ -85,9 +82,16 @@ class WriteBack {
   // Sends a WRITE for the extent and handles the reply.
   Task<> write_extent(NodeRef node, CachedFileRef file, FileWrites::Extent extent, nfs4::stable_how4 stable);
   void send(const NodeRef& node, const CachedFileRef& file, const FileWrites::Sends& extents);
-  // After an error, `bytes` of the file's written data are lost. `verb` is for the log message: "written" or
-  // "committed".
-  void note_refused(CachedFile& file, uint64_t bytes, const char* verb) NFSRDMA_REQUIRES(file.cached.mutex);
+  // Written data of a file was lost after this error.
+  struct Refusal {
+    Error error;
+    uint64_t ino = 0;
+  };
+  // Counts `bytes` of the file's written data that are lost.
+  Refusal note_refused(const CachedFile& file, uint64_t bytes) NFSRDMA_REQUIRES(file.cached.mutex);
+  // Logs it, without the Node's mutex: looking for the file's name may end the last reference of a Node.
+  // `verb`: "written" or "committed".
+  void log_refused(CachedFile& file, const Refusal& refusal, const char* verb);
   // Sends every held extent. Returns the lowest serial of data that is written later.
   uint64_t send_held(const NodeRef& node, const CachedFileRef& file);
   // Sends and commits data of the file (and of others) so that waiting writes can continue.
