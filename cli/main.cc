@@ -63,7 +63,7 @@ int umount_helper(const std::string& program, const std::vector<std::string>& ar
   return run_umount_helper(program, *request);
 }
 
-// Does not wait for the doctor's unanswered requests, which still run on their threads.
+// Ends the process without waiting for the doctor's unanswered requests, which still run on other threads.
 [[noreturn]] void end_doctor(int status) {
   std::fflush(nullptr);
   std::_Exit(status);
@@ -90,8 +90,8 @@ int tool(const std::string& program, const std::vector<std::string>& arguments) 
       *command);
 }
 
-// Otherwise files opened later would get these descriptors, and would be lost when the descriptors are
-// redirected to /dev/null.
+// Opens /dev/null for each standard descriptor that is closed. Otherwise a file opened later would get the
+// descriptor, and would be lost when the descriptor is redirected to /dev/null.
 void open_standard_descriptors() {
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);  // takes the lowest free descriptor

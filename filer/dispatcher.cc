@@ -22,13 +22,13 @@ struct Dispatcher::Exchange {
   std::vector<FaultPlan::Fired> actions;  // of the current phase
   size_t next_action = 0;
   nfs::CompoundOrders orders;
-  bool patient = true;  // waits for a delegation that conflicts; false: gets NFS4ERR_DELAY
+  bool patient = true;  // waits until a conflicting delegation ends; false: gets NFS4ERR_DELAY
   bool timed = false;   // the time limit for that wait is running
   FaultPlan::RuleId stop_rule = 0;
   std::unique_ptr<nfs::CompoundRun> run;
 
   ByteVector reply;
-  links::BulkPlaces items;  // positions of READ's data in `reply`
+  links::BulkPlaces items;  // positions of READ's data and READLINK's text in `reply`
   std::vector<ByteVector> before;
   std::vector<ByteVector> after;
   std::vector<ByteVector> raw_before;
@@ -173,8 +173,9 @@ bool Dispatcher::prepare(Exchange& x) {
   {
     MutexLock lock(core_.mutex);
     x.boot = core_.boot;
-    // Only NULL is executed for a peer that is not believed, so that it can see that the server is there. All
-    // else is refused (RFC 5531 section 9: "AUTH_TOOWEAK ... rejected for security reasons").
+    // If the AUTH_SYS credentials of the peer are not accepted (links/peer_check.h), only its NULL calls are
+    // executed: they show the peer that the server is there. All other calls are refused (RFC 5531 section 9:
+    // "AUTH_TOOWEAK ... rejected for security reasons").
     if (!x.link->believed() && x.header.rpcvers == rpc::kRpcVersion && x.header.proc != NFSPROC4_NULL) {
       answer(x, denied_with(rpc::AUTH_TOOWEAK));
       transmit(x);
@@ -218,8 +219,8 @@ void Dispatcher::go_on(const ExchangePtr& x) {
   }
 }
 
-// Parks a COMPOUND until a delegation has changed, at most for conflict_wait in all. The server's lock is
-// held.
+// Parks a COMPOUND until a delegation ends or its holder answers CB_GETATTR, for conflict_wait in all at
+// most. The server's lock is held.
 void Dispatcher::hold_back(const ExchangePtr& x) {
   held_back_.push_back(x);
   core_.changed.notify_all();
@@ -296,7 +297,8 @@ void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
   if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
 }
 
-// The run has left room for the header in its reply, so READ's data does not have to be moved.
+// Copies the RPC header into the room that the run has left in front of its reply, so READ's data is not
+// moved.
 void Dispatcher::answer(Exchange& x, nfs::CompoundRun& run) {
   answer(x, accepted_with(rpc::SUCCESS));
   ByteVector reply = std::move(run.reply());
@@ -336,7 +338,6 @@ void Dispatcher::transmit(Exchange& x) {
 }
 
 // --- faults
-// --------------------------------------------------------------------------------------------------------
 
 Dispatcher::Verdict Dispatcher::wait(const ExchangePtr& x, const FaultPlan::Fired& fired) {
   if (const auto* delay = std::get_if<fault::Delay>(&fired.action)) {

@@ -120,8 +120,8 @@ struct Answer {
   nfs4::nfs_opnum4 op = nfs4::OP_SEQUENCE;
   nfs4::nfsstat4 status = nfs4::NFS4ERR_DELAY;
 };
-// Request: not executed; the RPC layer refuses it (MSG_DENIED, or accepted with an error). Its XID is filled
-// in.
+// Request: not executed; the RPC layer refuses it (MSG_DENIED, or accepted with an error). The XID of
+// `header` is filled in.
 struct RefuseRpc {
   rpc::reply_header header;
 };
@@ -152,8 +152,8 @@ struct Restart {
 // The lease of the client of the last SEQUENCE on this connection expires. Request: before execution. Reply:
 // after.
 struct ExpireLease {};
-// Header: the call is answered with this RDMA_ERROR and not executed. Version 1 knows only ERR_VERS and
-// ERR_CHUNK.
+// Header: the call is answered with this RDMA_ERROR and not executed. Version 1 has only ERR_VERS and
+// ERR_CHUNK, so any other error is sent as ERR_CHUNK there.
 struct RefuseHeader {
   rpcrdma::error error;
 };

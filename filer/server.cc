@@ -240,8 +240,8 @@ bool Server::Impl::make_room() {
   return true;
 }
 
-// Ends connections whose peer owes data or does not receive replies for too long, and those without a
-// session.
+// Ends connections whose peer owes data or does not receive replies for too long, and idle connections that
+// have never used a session.
 void Server::Impl::look_at_links() {
   const nfs::Options& o = core.options;
   const TimePoint now = Clock::now();
@@ -272,7 +272,8 @@ void Server::Impl::held_changed(const links::LinkPtr& link) {
   });
 }
 
-// Frees a quarter of the limit at once, so that the next bytes do not need another round.
+// Closes connections until the others hold at most three quarters of the limit, so that the next bytes do not
+// exceed it again at once.
 void Server::Impl::relieve() {
   relieving = false;
   std::vector<links::LinkPtr> going;

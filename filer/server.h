@@ -87,8 +87,8 @@ class Server {
   FaultPlan& faults();
   // Changes switches: server.configure([](Switches& s) { s.delegations = Delegations::kRead; }).
   void configure(const std::function<void(nfs::Switches&)>& change);
-  // Calls `visit` under the server's lock, for what has no function here. References into Core must not be
-  // kept.
+  // Calls `visit` under the server's lock, for access that no other function of Server gives. References into
+  // Core must not be kept.
   void with_core(const std::function<void(nfs::Core&)>& visit);
 
   // --- restart and time

@@ -3,12 +3,12 @@
 // own.
 //
 // A read of /proc/<tid> holds a reference to that thread's memory. If the process is killed in that moment,
-// the reader is the last holder and tears the memory down. The kernel then makes the reader wait, even for
-// signals, until the process's asynchronous I/O is answered and its mappings are written back. We may have to
-// answer both, so a loop that reads /proc could wait for itself. A separate thread reads instead, and the
-// loops go on answering, which frees it. (While the server is silent this thread may be stuck, and other
-// killed background requests wait with it.) A caller that waits in its request keeps its memory until the
-// answer; a loop may read the signals of such a caller directly.
+// the reader is the last holder and tears the memory down. The kernel then makes the reader wait, in a way
+// that no signal ends, until the process's asynchronous I/O is answered and its mappings are written back. We
+// may have to answer both, so a loop that reads /proc could wait for itself. A separate thread reads instead,
+// and the loops go on answering, which ends that thread's wait. (While the server is silent this thread may
+// be stuck, and other killed background requests wait with it.) A caller that waits in its request keeps its
+// memory until the answer; a loop may read the signals of such a caller directly.
 //
 // Owner: Adaptor; FuseMount starts and ends it. Any thread. It runs one thread.
 #pragma once

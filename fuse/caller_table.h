@@ -7,8 +7,8 @@
 // IDs: `seen_ms` tells a later thread with the same ID apart.
 //
 // One writer, the loop's thread, which never waits and needs no locked instruction; any number of readers. An
-// entry's fields are release stores. A reader that sees a field as it is after a replacement therefore also
-// sees an odd or changed version, and reads again.
+// entry's fields are written with release stores. A reader that sees a field as it is after a replacement
+// therefore also sees an odd or changed version, and reads again.
 #pragma once
 
 #include <sys/types.h>

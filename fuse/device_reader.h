@@ -9,7 +9,7 @@
 // Reads go through Asio, which tries first and then waits for the descriptor's next edge. With one waiting
 // application that is four system calls per request (epoll_wait, readv, writev, readv = EAGAIN); five would
 // be needed if the wait were set up again each time. While requests queue up, up to eight are read one after
-// the other. That is three system calls each instead of four, and the calls that they cause leave in one
+// the other. That is three system calls each instead of four, and the RPC calls that they cause leave in one
 // send. (Measured with nfs-ganesha on loopback, 2026-11-25: 16 small files at once 1.10 of the throughput at
 // 0.88 of the CPU; 32 random reads 1.08 and 0.91; one at a time unchanged.)
 //
@@ -41,9 +41,10 @@ namespace nfsrdma::fuse {
 
 class DeviceReader {
  public:
-  // With 512 KiB, O_DIRECT writes of 1 MiB had 1.27 of this throughput at 0.76 of the CPU, where the server's
-  // stable storage is memory (docs/adr/0030-one-write-of-1-mib.md). On a disk the server would make each half
-  // stable by itself: one after the other with O_SYNC, and where the file grows.
+  // The largest payload of a WRITE. With 512 KiB, O_DIRECT writes of 1 MiB had 1.27 of this throughput at
+  // 0.76 of the CPU if the server's stable storage was memory (docs/adr/0030-one-write-of-1-mib.md). But on a
+  // disk the server would make each half stable by itself, and one after the other with O_SYNC and where the
+  // file grows.
   static constexpr size_t kMaxWrite = 1u << 20;
   static constexpr size_t kPage = 4096;
   static constexpr size_t kKeepPayload = 32u << 10;
@@ -91,7 +92,7 @@ class DeviceReader {
   // kHeaderBytes + max_write_, so that every request fits in one piece. Few of its pages are ever touched.
   const std::unique_ptr<std::byte[]> header_;
   bool busy_ = false;   // the last look for a further request found one
-  unsigned alone_ = 0;  // requests after which no look for a further one was made
+  unsigned alone_ = 0;  // requests that were processed while busy_ was false
   bool stopping_ = false;
 };
 

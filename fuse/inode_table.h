@@ -41,7 +41,7 @@ class InodeTable {
   client::NodeRef node(uint64_t id) const;
   uint64_t id(const client::NodeRef& node) const;
   // Together with the id this identifies the Node in a kernel file handle. It stays the same as long as the
-  // Node lives, and no other Node with this id had it in the last 2^32. The root's is 0.
+  // Node lives, and the mount gives it out again only after 2^32 others. The root's is 0.
   uint32_t generation(const client::NodeRef& node);
   bool known(const client::NodeRef& node) const;  // whether the kernel holds it
 

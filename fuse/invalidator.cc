@@ -155,8 +155,8 @@ bool Invalidator::await_notice(Lock& lock) {
   }
 }
 
-// Usually the other threads are in the kernel only briefly. The last thread outside of it takes a notice, and
-// then starts a further thread, only if the others have taken none for kMoment.
+// Usually the other threads are in the kernel only briefly. So the last thread outside of it takes a notice,
+// and then starts a further thread, only if the others have taken none for kMoment.
 void Invalidator::stand_by(Lock& lock) {
   while (!stop_ && queue_.ready() && idle_ == 1 && node_threads_.size() > 1) {
     const uint64_t before = queue_.numbers().sent;

@@ -12,11 +12,11 @@
 //
 // Threads: a node whose pages stay locked occupies one thread for as long as that lasts, and delays no other
 // node. While a thread is in the kernel another one stands by; it takes a notice that the others have left
-// for kMoment. A thread that takes a notice starts the next thread if none is idle; more than two idle
-// threads end. Beyond kMaxThreads (that many files have a READ or WRITE that the server does not answer)
-// notices wait for one of these threads to return. Then the queue merges notices and drop_data() takes that
-// long; a caller that cannot wait so long must bound its wait. If no thread can be started, the notices wait
-// for the existing ones.
+// for kMoment. A thread that takes a notice starts the next thread if none is idle. Two idle threads are
+// kept; further ones end. Beyond kMaxThreads (that many files have a READ or WRITE that the server does not
+// answer) notices wait for one of these threads to return. Meanwhile the queue merges notices, and
+// drop_data() waits; a caller that cannot wait so long must bound its wait. If no thread can be started, the
+// notices wait for the existing ones.
 //
 // Name notices cannot be merged into a coarser one, because the kernel has no such message. There are at most
 // as many as names that the Filesystem handed out. No notice is ever lost. Entries hold NodeRefs, so a node
@@ -83,7 +83,7 @@ class Invalidator final : public client::FrontEnd {
 
   // False when there is no notice to wait for.
   bool enqueue(client::NodeRef node, bool data, Done done);
-  // The thread for nodes, and its steps. The analysis does not follow a lock that is a parameter.
+  // A thread for nodes, and its steps. Clang's lock analysis does not follow a lock that is a parameter.
   void send_nodes(Threads::iterator self);
   bool await_notice(Lock& lock) NFSRDMA_REQUIRES(mutex_);
   void stand_by(Lock& lock) NFSRDMA_REQUIRES(mutex_);

@@ -7,10 +7,11 @@
 // later request. So a node whose pages are locked occupies one thread at most. Apart from that, notices are
 // sent in the order of the requests.
 //
-// At most `most` notices wait that no coroutine waits for. Beyond that (the kernel is blocked behind a dead
-// server while delegations are recalled) they are replaced by one flood: a notice for every node the kernel
-// knows. A notice that a coroutine waits for stays separate. There are at most as many of these as requests
-// in progress, and none of them should wait for the pages of all files. No request is ever lost.
+// The queue holds at most `most` notices that no coroutine waits for. Beyond that (the kernel is blocked
+// behind a dead server while delegations are recalled) they are replaced by one flood: a notice for every
+// node the kernel knows. A notice that a coroutine waits for stays separate. There are at most as many of
+// these as requests in progress, and none of them should wait for the pages of all files. No request is ever
+// lost.
 //
 // The queue returns the NodeRefs that it drops, because releasing a Node's last reference must not run under
 // a mutex.

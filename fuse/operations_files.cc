@@ -139,7 +139,7 @@ Task<> release(Adaptor& a, FuseRequest request, std::unique_ptr<FileHandle> hand
   handle.reset();
   auto call = a.filesystem.release(Adaptor::context(use.credential), use.file);
   co_await std::move(call);
-  request.ok();  // the kernel only waits for the reply to count the request
+  request.ok();  // no application waits; the kernel only counts the reply
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, fuse_file_info* fi) {

@@ -3,7 +3,7 @@
 // opened for it.
 //
 // When open(2) ends with ESTALE, Linux walks the path once more and looks up every name on it (LOOKUP_REVAL).
-// ESTALE of the second walk goes to the application. This serves two purposes:
+// ESTALE of the second walk goes to the application. The second walk serves two purposes:
 //  - The file was replaced on the server between LOOKUP and OPEN, and other clients may replace it again and
 //    again. So the LOOKUP of the second walk opens the file, too, and repeats the lookup if the file is gone.
 //  - Another client has changed the file's size. A reply to OPEN carries no attributes to the kernel, and a

@@ -295,9 +295,9 @@ FuseMount::Impl::~Impl() {
   stop_invalidator();
   adaptor_.inspector.stop();
   if (session_) {
-    // Closes the device, which ends the connection, and removes what is still mounted. Not if our mount is
-    // gone, because another one may have its place. (If the connection has ended as well, libfuse unmounts
-    // nothing and only frees its own state.)
+    // Close the device, which ends the connection, and remove what is still mounted. If our mount is gone, do
+    // not: another one may have its place. If the connection has ended as well, this is safe: libfuse then
+    // unmounts nothing and only frees its own state.
     const bool there = mounted_ && (still_mounted() || connection_ended());
     if (there) fuse_session_unmount(session_.get());
     fuse_session_exit(session_.get());

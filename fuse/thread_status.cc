@@ -40,8 +40,8 @@ bool may_be_key(std::string_view line) {
   }
 }
 
-// Each key's first value, or empty. One pass: the text has sixty lines, and every request of a mount for
-// several users by root needs it.
+// Each key's first value, or empty. One pass: the text has sixty lines, and on a mount for several users it
+// is read for every request of root.
 std::array<std::string_view, kKeys> values_in(std::string_view text) {
   std::array<std::string_view, kKeys> values{};
   uint8_t found = 0;

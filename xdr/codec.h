@@ -11,7 +11,8 @@
 // The Sizer computes, before anything is sent, how many inline bytes and how many bulk bytes a message takes.
 // Bulk items (the data of READ and WRITE) are not part of the inline stream. The Encoder records (span, XDR
 // position) for each, and the transport chooses between gathering, a Read chunk and a long call. The Decoder
-// is given the span where the bulk data is already, or is copied to.
+// takes a bulk item from the memory given to set_bulk(), where the transport has received it, or else from
+// the message itself.
 //
 // The codec does no I/O, and a peer's claim alone allocates nothing: each length is checked against the
 // type's maximum and against the bytes left before memory is allocated. Errors: Layer::kXdr,
@@ -63,15 +64,16 @@ concept XdrEnum = std::is_enum_v<T> && sizeof(T) == 4;
 // ---------------------------------------------------------------------------------------------------------
 class Encoder {
  public:
-  // Appends to `out`. The caller owns it, and must not resize it meanwhile or look at it while a Batch
-  // exists. XDR position 0 is the present end of `out`, so a record mark or transport header may precede it.
+  // Appends to `out`. The caller owns it, and must not resize it while the Encoder exists, or look at it
+  // while a Batch exists. XDR position 0 is the present end of `out`, so a record mark or transport header
+  // may precede it.
   explicit Encoder(ByteVector& out, std::vector<Bulk>* bulks = nullptr)
       : out_(out), bulks_(bulks), start_(out.size()) {}
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  // While one exists, words may wait here and come to `out` together. (One word alone costs 60 instructions
-  // there, and 12 here; 2026-11-29.)
+  // While a Batch exists, encoded words are collected in words_ and appended to `out` together. (Appending
+  // one word to `out` costs 60 instructions, storing it in words_ costs 12; 2026-11-29.)
   class Batch {
    public:
     explicit Batch(Encoder& encoder) : encoder_(encoder) { ++encoder_.batches_; }
@@ -149,7 +151,7 @@ class Encoder {
 // ---------------------------------------------------------------------------------------------------------
 class Sizer {
  public:
-  // As the Encoder's, which puts nothing together here.
+  // Does nothing. It exists so that code with a Batch works with the Encoder and with the Sizer.
   struct Batch {
     explicit Batch(Sizer&) {}
   };
@@ -206,7 +208,8 @@ class Decoder {
   bool operator()(uint64_t& v);
   bool operator()(int64_t& v);
   bool operator()(bool& v);  // RFC 4506 section 4.4: values other than 0 and 1 are an error
-  // Does not check an enum's value; each type checks its own arms.
+  // Accepts every value. The xdr() function of the type that contains the enum rejects what the RFC does not
+  // define, for example an unknown arm of a union.
   template <XdrEnum E>
   bool operator()(E& v) {
     uint32_t raw = 0;

@@ -15,7 +15,7 @@ struct Sizes {
   uint64_t files;
 };
 constexpr Sizes kUsual{256u << 20, 1.0, 9, 1000};
-// kDecidingPairs rounds: fewer decide nothing (statistics.h).
+// Five rounds are kDecidingPairs: fewer rounds decide nothing (statistics.h).
 constexpr Sizes kQuick{32u << 20, 0.2, 5, 200};
 
 constexpr uint64_t kLeastSize = 1u << 20;  // one block of a large transfer

@@ -127,7 +127,7 @@ class Session {
     return {};
   }
 
-  // All places do one step before any does the next. The first place changes with each round.
+  // Does one step in every place, one place after the other. Each round begins with another place.
   template <class Do>
   Outcome<> each(const char* what, Do what_to_do) {
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -220,8 +220,8 @@ class Session {
     return measured(place, load, operation.metric, {{"depth", depth}});
   }
 
-  // Runs a load; repeats it without O_DIRECT if the file system does not support that. An empty metric: the
-  // result is discarded.
+  // Runs a load. If the file system does not support O_DIRECT, a load with a time limit is repeated without
+  // it; the others measure O_DIRECT itself and are skipped. Discards the result if `metric` is empty.
   Outcome<> measured(Place& place, Load load, const std::string& metric, const At& at) {
     const Used before = place.subject.used();
     auto result = run_load(load, stop_);

@@ -239,7 +239,8 @@ Document read_document(const Json& json) {
   return out;
 }
 
-// Named contenders must exist. Planned measurements may be missing; they are not drawn.
+// Throws if a named contender does not exist, or if a measurement is there twice. Measurements that plots and
+// targets name may be missing; they are not drawn.
 void check_names(const Document& document) {
   const auto check = [&](const std::string& name) {
     if (document.find_contender(name) == nullptr) throw Wrong{"there is no contender " + name};

@@ -116,8 +116,8 @@ struct Document {
 Json to_json(const Document& document);
 
 // Parses the whole text of a file. Fails with ToolExit::kFailed and the position if the text is not a valid
-// document: an item is missing, unknown or of another type, or it names a contender, quantity or metric that
-// does not exist.
+// document: an item is missing, unknown, repeated or of another type, or it names a contender or quantity
+// that does not exist.
 Outcome<Document> document_from_text(const std::string& text);
 
 }  // namespace nfsrdma::cli::bench

@@ -6,10 +6,11 @@
 //      "targets": [{"what", "verdict", "ratio", "wanted"}],
 //      "plots": [{"form": "bars" | "lines" | "map", "title", "text", "findings", "x": AXIS, "y": AXIS, ...}]}
 //
-// "where" and "conditions" are lists of [name, text] pairs: those for the head of the page, and all of them.
+// "where" and "conditions" are lists of [name, text] pairs. "where" has the pairs for the head of the page,
+// "conditions" has all pairs.
 // AXIS is {"label", "unit", "better", "log"}.
-// POINT is {"v", "low", "high", "n", "shown", "shown_low", "shown_high"}: median, lowest, highest, count;
-// texts.
+// POINT is {"v", "low", "high", "n", "shown", "shown_low", "shown_high"}: the median, the lowest and the
+// highest value, the number of values, and the first three as text.
 //
 // bars   "groups": [{"name", "rows": [POINT with "name", "role"]}]
 // lines  "panels": [{"name", "series": [{"name", "role", "points": [POINT with "x", "at"]}]}],

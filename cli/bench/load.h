@@ -3,8 +3,8 @@
 // tests/bench/fsload measure with it.
 //
 // Each of the `depth` threads takes the next operation of one shared sequence, so `depth` operations are in
-// progress at any time. Large operations use one file. Small ones use PATH0, PATH1, ... Blocks until all is
-// done. It does not depend on mounts.
+// progress at any time. Large operations use one file. Small ones use PATH0, PATH1, ... run_load() blocks
+// until all operations are done. It works on any file system.
 #pragma once
 
 #include <atomic>

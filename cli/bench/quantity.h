@@ -20,7 +20,8 @@ struct Quantity {
 // Null for an unknown key.
 const Quantity* find_quantity(std::string_view key);
 
-// "1240", "0.283": at most four digits, with the unit if `unit` is set. Sizes have binary units: "256 KiB".
+// "1240", "0.283", "100,000": values below 10,000 have at most four digits. The unit follows if `unit` is
+// set. Block sizes always have a binary unit: "256 KiB".
 std::string show_value(const Quantity& quantity, double value, bool unit);
 
 // A point on an axis, as text: "read-ahead 4", "4 KiB", "100,000 inodes".

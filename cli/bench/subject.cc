@@ -16,7 +16,7 @@
 namespace nfsrdma::cli::bench {
 namespace {
 
-// The sum of the threads' run times, in nanoseconds. /proc/PID/stat only has ticks of 10 ms.
+// The sum of the threads' run times. schedstat has nanoseconds; /proc/PID/stat only has ticks of 10 ms.
 std::optional<double> cpu_seconds_of(pid_t pid) {
   std::error_code error;
   double total = 0;
@@ -32,7 +32,8 @@ std::optional<double> cpu_seconds_of(pid_t pid) {
   return total;
 }
 
-// A SEQUENCE alone renews the lease. Its number depends on the time and not on the load.
+// A call with SEQUENCE alone renews the lease. The number of these calls depends on the time and not on the
+// load.
 constexpr std::string_view kLease = "SEQUENCE";
 
 uint64_t calls_of(const Snapshot& snapshot) {

@@ -48,8 +48,8 @@ class Subject {
   std::string daemon_version_, server_;
 };
 
-// The sum of one mount's calls in the text of /proc/self/mountstats: the first column of its operations. None
-// if the mount is not in the text.
+// The number of one mount's calls in the text of /proc/self/mountstats: the sum of the first column of its
+// operations, without SEQUENCE (lease renewals). None if the mount is not in the text.
 std::optional<uint64_t> calls_in_mountstats(std::string_view text, std::string_view mount_point);
 
 }  // namespace nfsrdma::cli::bench

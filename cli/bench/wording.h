@@ -17,7 +17,7 @@ struct Compared {
   Ratio ratio;
 };
 
-// One to four sentences: where `pair.of` has more of the quantity, where less, and where this is undecided.
+// Sentences that say where `pair.of` has more of the quantity, less or as much, and where this is undecided.
 // `before` precedes places ("for "), `lead` precedes the first sentence ("At their best, "). Empty if nothing
 // was compared.
 std::string compared_sentences(const Quantity& quantity, const Pair& pair, const std::string& before,

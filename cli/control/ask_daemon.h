@@ -15,8 +15,8 @@ struct DaemonAnswer {
   pid_t daemon = 0;  // its PID in this process' PID namespace; 0: not visible here
 };
 
-// Waits at most five seconds. If the daemon does not answer, fails with ToolExit::kFailed and a text with the
-// mount's name and the next step.
+// Waits at most five seconds for the connection, and five for the answer. If the daemon does not answer,
+// fails with ToolExit::kFailed and a text with the mount's name and the next step.
 Outcome<DaemonAnswer> ask_daemon(const MountEntry& entry, const Json& request);
 
 }  // namespace nfsrdma::cli

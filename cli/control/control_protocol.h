@@ -47,7 +47,7 @@ bool is_later_notice(std::string_view line);
 // response.
 Outcome<Json> decode_response(std::string_view line);
 
-// Returns a member of such an object; 0 or an empty string if it is missing or has another type. The mount's
+// Returns a member of a JSON object; 0 or an empty string if it is missing or has another type. The mount's
 // owner decides which program answers on the socket, so the tools must accept any answer.
 uint64_t number_in(const Json& object, const char* name);
 std::string text_in(const Json& object, const char* name);

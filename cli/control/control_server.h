@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // ControlServer: answers the tools on a mount's control socket.
 //
-// Owner: the daemon's main. It lives on one loop, and all of its code runs on that loop's thread. Clients
-// must not be able to harm the mount. Therefore:
+// Owner: MountDaemon. All code runs on the thread of the io_context given to create(), the control thread.
+// Clients must not be able to harm the mount. Therefore:
 // - at most kMaxConnections connections exist at a time;
 // - a request has at most 4 KiB and must arrive within kIoTime; an answer must be read within kIoTime;
 // - only root and the daemon's own user may connect (SO_PEERCRED; the socket also has mode 0600).
 //
-// A handler answers through its Reply, at once or later on the same loop. If it answers later, the tool first
-// gets the "later" notice, and the connection waits without a time limit. After close() replies are dropped.
+// A handler answers through its Reply, at once or later on the same thread. If it answers later, the tool
+// first gets the "later" notice, and the connection waits without a time limit. close() clears the handlers;
+// requests that a handler has taken can still be answered.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -67,8 +68,8 @@ class ControlServer {
   const std::string& path() const;
   size_t connections() const;
 
-  // Stops listening, removes the socket file and closes idle connections. The loop finishes replies that are
-  // being written, as long as it runs.
+  // Stops listening, removes the socket file and closes idle connections. The io_context finishes replies
+  // that are being written, as long as it runs.
   void close();
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
-// The oldest kernel that the project is tested on (Debian 12). Since 5.4 FUSE has what the daemon requires;
-// there the daemon requests fewer features.
+// The oldest kernel that the project is tested on (Debian 12), and the first kernel whose FUSE has what the
+// daemon requires. On a kernel between the two the daemon requests fewer features.
 constexpr unsigned kTestedMajor = 6, kTestedMinor = 1;
 constexpr unsigned kOldestMajor = 5, kOldestMinor = 4;
 constexpr unsigned kSmallestMtu = 1280;  // IPv6's minimum (RFC 8200 section 5); less suggests nested tunnels

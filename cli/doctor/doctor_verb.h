@@ -14,7 +14,8 @@ struct DoctorVerb {
 };
 
 // Returns ToolExit: kOk if no verdict is bad, kFailed if one is, kUsage and kNotOurs for an argument that
-// cannot be checked. The process should exit at once afterwards: see gather.h.
+// cannot be checked. The process should exit at once afterwards: unanswered requests may still run on other
+// threads (gather.h).
 int run_doctor(const std::string& program, const DoctorVerb& verb);
 
 }  // namespace nfsrdma::cli::doctor

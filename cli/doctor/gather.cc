@@ -84,7 +84,8 @@ MachineFacts gather_machine() {
   uname(&name);
   m.kernel = name.release;
   std::sscanf(name.release, "%u.%u", &m.kernel_major, &m.kernel_minor);
-  // Tells the two apart: check_fuse(0) checks only the device, and a user's check includes the helper.
+  // Separates the problems of the device and of fusermount3: check_fuse(0) checks only the device, and a
+  // user's check includes fusermount3.
   if (auto device = check_fuse(0); !device) m.device_problem = device.error().text;
   if (m.device_problem.empty()) {
     if (auto helper = check_fuse(m.root ? 1 : geteuid()); !helper) m.helper_problem = helper.error().text;
@@ -190,8 +191,8 @@ std::string domain_in(std::string_view text) {
 
 std::string way_in(std::string_view options, bool found_transport) {
   const std::string port = value_in(options, "port"), proto = value_in(options, "proto");
-  // If the user named no transport, the doctor tries the ladder again, unless the mount has a port other than
-  // the usual ones.
+  // If the user named no transport, the doctor tries all transports again as a mount does (mount/ladder.h),
+  // unless the mount has a port other than the usual ones.
   const bool usual = port.empty() || port == std::to_string(kNfsPort) || port == std::to_string(kNfsRdmaPort);
   if (found_transport && usual) return {};
   std::string out;

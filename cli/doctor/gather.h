@@ -2,9 +2,9 @@
 // Gathers the facts that the doctor judges. It asks the machine, the server and the daemons. It changes
 // nothing, and it never accesses files in a mount.
 //
-// All steps together end within kLongest; facts without an answer by then stay unknown. Steps that cannot be
-// cancelled (name service, session) continue on their own threads. After gather() the process should exit
-// without waiting for them (std::_Exit).
+// The steps for one mount or server together end within kLongest; facts without an answer by then stay
+// unknown. Steps that cannot be cancelled (name service, session) continue on their own threads. After
+// gather() the process should exit without waiting for them (std::_Exit).
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ inline constexpr std::chrono::seconds kLongest{30};
 // else.
 Outcome<Facts> gather(const std::string& what);
 
-// Of a file; empty if it cannot be read.
+// Returns the content of a file; empty if it cannot be read.
 std::string contents(const std::string& path);
 
 // Parts of gather(), for tests.

@@ -32,7 +32,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-// One and a half round trips around the world. A name service asks two servers.
+// A TCP handshake takes one and a half round trips, possibly around the world. A resolver asks two name
+// servers.
 constexpr Milliseconds kConnect = 3s, kNames = 6s;
 constexpr Milliseconds kRdma = 6s, kSession = 8s, kListing = 5s;
 constexpr size_t kMostEntries = 200;
@@ -160,7 +161,7 @@ SessionFacts make_session(client::ClientOptions options, bool low_port, Clock::t
   options.reserved_port = low_port;
   SessionFacts facts;
   facts.low_port_used = low_port;
-  // If the server does not answer, the object is not destroyed: see ServerSession.
+  // If the server does not answer, the object is not destroyed: its destructor would wait for the answer.
   auto session = std::make_unique<ServerSession>(options);
   const auto root = session->mount(within(end, kSession));
   facts.timed_out = !root;

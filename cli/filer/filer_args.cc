@@ -145,7 +145,8 @@ Outcome<> set_fabrics(const std::string& list, filer::nfs::RdmaListenOptions& op
   return {};
 }
 
-// The system's usual place for state. The server creates the last directory.
+// The system's usual directory for state. Creates the parents of a user's directory; the server creates the
+// directory itself.
 std::string usual_state_directory() {
   namespace fs = std::filesystem;
   if (geteuid() == 0) return "/var/lib/nfsrdma-filer";

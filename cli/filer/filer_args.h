@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of `nfsrdma-filer`, parsed with CLI11. Pure, except that it reads the file of
-// --fault-plan, and the environment for the default state directory.
+// The command line of `nfsrdma-filer`, parsed with CLI11. Pure, except that it resolves the paths of exported
+// directories, reads the file of --fault-plan and the environment, and creates the parent of the default
+// state directory.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct FilerText {  // --help, --version
 
 using FilerInvocation = std::variant<FilerCommand, FilerText>;
 
-// `arguments` without argv[0]. Refused with ToolExit::kUsage.
+// `arguments` without argv[0]. Fails with ToolExit::kUsage, or with kFailed if an exported directory or the
+// file of --fault-plan cannot be opened.
 Outcome<FilerInvocation> parse_filer_arguments(std::vector<std::string> arguments);
 
 // The syntax of the command line, for its manual page and completions.

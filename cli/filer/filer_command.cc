@@ -54,7 +54,8 @@ std::string start_advice(const Error& error) {
   }
 }
 
-// Root in a user namespace that cannot impersonate its callers counts as an ordinary user.
+// Whose AUTH_SYS credentials the server believes. Root in a user namespace that cannot impersonate its
+// callers counts as an ordinary user.
 filer::links::Believed believed(bool insecure) {
   if (insecure) return filer::links::Believed::kEverybody;
   return filer::tree::CallerThread().can_impersonate() ? filer::links::Believed::kReservedPorts

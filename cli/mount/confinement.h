@@ -58,9 +58,9 @@ CapabilityNeeds prepare_for_confinement();
 // (no_new_privs). Fails with MountExit::kSystem.
 Outcome<> drop_capabilities(uint64_t kept);
 
-// main calls this after it opened the log, while the only other thread is that of `where`. Does nothing if
-// the user is not root, or in builds with sanitizers. If the kernel refuses, a line is logged and the mount
-// continues.
+// Confines the process. MountDaemon calls this after it has opened the log, while the only other thread is
+// that of `where`. Does nothing if the user is not root, or in builds with sanitizers. If the kernel refuses,
+// a line is logged and the mount continues.
 void confine_daemon(const fuse::MountNamespace& where);
 
 }  // namespace nfsrdma::cli

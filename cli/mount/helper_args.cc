@@ -174,7 +174,8 @@ std::string fstab_of_mount(const std::vector<std::string>& parent) {
 
 bool took_from_fstab(const std::vector<std::string>& parent, const MountRequest& request) {
   if (!is_mount(parent)) return false;
-  // Also --source=X and --target=X. mount(8) makes the path of the directory absolute.
+  // True if `word` names the source or the directory, also as --source=X or --target=X. mount(8) has made the
+  // path of the directory absolute.
   const auto names = [&](const std::string& word, bool directory) {
     const std::string text =
         word.starts_with("--") ? word.substr(std::min(word.find('=') + 1, word.size())) : word;

@@ -44,7 +44,7 @@ class Ladder {
   // The same for the client. The RPC-over-RDMA versions that the server lacks are remembered across attempts.
   client::ClientOptions client_options(const Source& source, bool root) const;
 
-  // Call after an attempt failed. True: try the next rung now.
+  // Call after an attempt failed. Returns true if the caller must try the next rung now.
   bool step_down(const Error& why);
   // The line to log before the next attempt: why a rung was left or is unavailable. Empty if there is nothing
   // to say, or if it was said before.

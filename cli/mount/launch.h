@@ -3,8 +3,8 @@
 //
 // libfuse 3.14 daemonizes before anything can fail, and it reports nothing. Therefore this program does it
 // itself. It forks first, while there is only one thread. The child mounts and reports through a pipe. The
-// parent exits with the reported status, with one line on standard error on failure. Progress lines are shown
-// with -v, or if standard error is a terminal.
+// parent exits with the reported status, with one line on standard error on failure. It shows progress lines.
+// It shows a repeated line again only with -v, or if standard error is a terminal.
 #pragma once
 
 #include <chrono>

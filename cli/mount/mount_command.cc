@@ -85,8 +85,8 @@ bool may_have_reserved_port() {
   return !fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 || errno != EACCES;
 }
 
-// Enters the mount namespace for one step. The thread inside the namespace has ended when this returns: the
-// daemon is forked afterwards.
+// Enters the mount namespace for one step. The thread inside the namespace has ended when this returns,
+// because the daemon must be forked while the process has only one thread.
 Outcome<> inside(const MountPlan& plan, Outcome<> (*step)(const MountPlan&, const fuse::MountNamespace&)) {
   const auto where = enter_mount_namespace(plan.mount_namespace);
   if (!where) return tl::unexpected(where.error());

@@ -56,8 +56,8 @@ size_t kept(size_t most) {
 }
 // How long a failed mount may take to end its session at the server.
 constexpr std::chrono::seconds kFarewell{1};
-// If no reply came within this time, the user is told; with retry=0 the attempt ends. `probe` uses the same
-// limit.
+// If no reply has come within this time, the user gets a message; with retry=0 the attempt ends. `probe` uses
+// the same limit.
 constexpr std::chrono::seconds kFirstWord{10};
 // The interval of checks for notices: a fraction of NoticeWatch::kSilence.
 constexpr std::chrono::seconds kLookForNotices{3};
@@ -69,8 +69,8 @@ std::string machine_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-// Coroutines of the client, started on a loop. They pass the result to the control thread. After a failed
-// attempt its client is idle: each attempt has its own client.
+// Coroutines that use the client, started on a loop. `done` passes the result to the control thread. After a
+// failed attempt the session is ended, so that the client is idle: the next attempt has its own client.
 Task<> attempt(client::Filesystem& filesystem, client::FrontEnd* front_end,
                std::function<void(Result<Entry>)> done) {
   Task<Result<Entry>> mounting = filesystem.mount(front_end);
@@ -275,8 +275,8 @@ class MountDaemon {
     reporter_.background(why + " in the background");
   }
 
-  // bg: the user waits for the first attempt, but not longer than its limit if a server accepts and is
-  // silent.
+  // With bg the user waits for the first attempt, but not longer than its time limit: a server may accept the
+  // connection and stay silent.
   void first_attempt_limit() {
     if (!plan_.options.background) return;
     patience_timer_.expires_after(longest_attempt(plan_.options));
@@ -317,7 +317,7 @@ class MountDaemon {
 
   // --- notices
 
-  // Only for a user's own mount with a desktop session of that user.
+  // Shows desktop notices only if the mount belongs to an ordinary user who has a desktop session.
   void watch_for_notices() {
     if (plan_.root || !plan_.options.notices || !has_session_bus()) return;
     notices_.emplace(control_);
@@ -478,15 +478,15 @@ class MountDaemon {
 
   MountOptions options_now(const client::Statistics& client) const {
     MountOptions options = options_in_use(ladder_.options(), plan_.root, client.transports);
-    // The kernel decides this; mount -o remount changes it.
+    // The kernel knows whether the mount is read-only: mount -o remount changes it without the daemon.
     for (const MountEntry& entry : read_mountinfo(*where_)) {
       if (entry.ours() && entry.mount_point == mount_point_) options.read_only = entry.read_only();
     }
     return options;
   }
 
-  // While mounted: data that is not yet written. (Data that the server refused is reported by fsync or
-  // close.) After the kernel's unmount, data that the server refused counts too.
+  // The bytes that are not yet on the server. Data that the server refused counts only if it was refused
+  // after the kernel's unmount: before, fsync or close reports it.
   uint64_t unwritten() const {
     const client::CacheStatistics cache = filesystem_->statistics().cache;
     const uint64_t refused = kernel_gone_ ? cache.refused_bytes - refused_before_ : 0;
@@ -495,7 +495,8 @@ class MountDaemon {
 
   // --- unmounting
 
-  // First without MNT_DETACH: then the kernel writes its dirty pages back.
+  // Unmounts first without MNT_DETACH, because the kernel then writes its dirty pages back. If this fails
+  // (the mount is busy), detaches the mount.
   void unmount_ourselves() {
     stage_ = Stage::kUnmounting;
     notify_service_manager("STOPPING=1");

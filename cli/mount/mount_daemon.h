@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon of one mount, from the first attempt to connect until all data is written back. main wires its
-// parts together.
+// The daemon of one mount, from the first attempt to connect until all data is written back. MountDaemon
+// (mount_daemon.cc) creates its parts and connects them.
 //
 // The calling thread becomes the control thread. It handles signals, the control socket, retries and the end
 // of the mount on its own Asio context. The loops serve requests on their own threads. Therefore the control
@@ -11,8 +11,9 @@
 //         v  | after a passing failure, within `retry`
 //       pausing              from each state: a permanent failure or a second TERM ends the daemon
 //
-// Signals: TERM and INT unmount, a second one ends at once. HUP reopens the log and rereads the log options.
-// USR1 writes the statistics to the log. USR2 cycles through the log levels.
+// Signals: TERM and INT unmount; before the mount, and if a second one comes, they end the daemon at once.
+// HUP reopens the log and rereads the log options. USR1 writes the statistics to the log. USR2 cycles through
+// the log levels.
 #pragma once
 
 #include "cli/mount/mount_plan.h"

@@ -21,7 +21,7 @@ struct ReleaseMount {
 template <class T>
 using Owned = std::unique_ptr<T, ReleaseMount>;
 
-// `fs` null: removes the line of `mount_point`. Returns 0 or a negative errno.
+// Adds a line for `fs`; if `fs` is null, removes the line of `mount_point`. Returns 0 or a negative errno.
 int change_table(libmnt_fs* fs, const char* mount_point) {
   const Owned<libmnt_update> update(mnt_new_update());
   if (!update) return -ENOMEM;

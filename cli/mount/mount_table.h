@@ -16,9 +16,9 @@
 
 namespace nfsrdma::cli {
 
-// Adds a line for root's mount and replaces an older line for the same directory. `options` are those the
-// administrator gave. The table stores those that are not the kernel's (x-..., user). _netdev is added. Fails
-// with MountExit::kSystem.
+// Adds a line for root's mount and replaces an older line for the same directory. `options`: the options that
+// the administrator gave. libmount stores only those for user space (x-..., user). The function adds
+// _netdev. Fails with MountExit::kSystem.
 Outcome<> add_to_mount_table(const std::string& source, const std::string& mount_point,
                              const std::vector<RawOption>& options);
 

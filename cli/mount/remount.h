@@ -14,7 +14,7 @@
 
 namespace nfsrdma::cli {
 
-// True if the option could be one that a remount cannot change, so that the effective options must be known.
+// True if a remount may be unable to change the option. The caller then needs the effective options.
 bool may_need_new_mount(const RawOption& option);
 
 // `now`: the effective options, as show_options() returns them. `found_transport`: the user did not request

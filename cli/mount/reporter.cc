@@ -111,7 +111,7 @@ void ForegroundReporter::background(std::string_view why) {
 }
 
 bool notify_service_manager(const char* state) {
-  // libsystemd also takes names of vsock sockets, and root's daemon may open only Unix sockets
+  // libsystemd also takes the address of a vsock socket, which the filter of root's daemon forbids
   // (system_call_filter.h).
   const char* name = std::getenv("NOTIFY_SOCKET");
   if (name == nullptr || (name[0] != '/' && name[0] != '@')) return false;

@@ -5,8 +5,9 @@
 // to the parent (cli/mount/launch.h), whose exit status tells whether the mount succeeded. In the foreground
 // there is no parent: failures go to standard error, and readiness to the service manager (sd_notify(3)).
 //
-// Exactly one of ready(), failed() and background() is called, once, from the thread that started the mount.
-// progress() is only called before that. Never throws, and never blocks on a parent that has died.
+// ready() or failed() is called once, from the thread that started the mount. background() and progress() may
+// be called before. After background() a PipeReporter ignores all calls, because the parent has exited. Never
+// throws, and never blocks on a parent that has died.
 #pragma once
 
 #include <cstdint>

@@ -232,7 +232,7 @@ class Unmounter {
     return true;
   }
 
-  // As libmount: this counts as done, although the mount stays.
+  // As in libmount, a successful remount counts as done, although the mount stays.
   Outcome<> remount_read_only() {
     unsigned long flags = MS_REMOUNT | MS_RDONLY;
     const std::string options = "," + entry_.options + ",";

@@ -109,7 +109,8 @@ class Parser {
             fmt::format("{} is a switch: write {} = True or False", layer.option.name, layer.option.name));
       }
       if (!on) {
-        // The name of the opposite. A switch without one is off by default, unless a lower layer set it.
+        // Store the opposite switch. A switch without an opposite is off unless an earlier section turns it
+        // on.
         const std::string_view opposite = match.negated ? match.spec->name : match.spec->off;
         if (opposite.empty())
           return bad(fmt::format("{} cannot be switched off; leave it out", layer.option.name));

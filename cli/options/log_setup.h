@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Log targets: the sinks behind transport/runtime/log.h.
 //
-// main owns the ProcessLog, one per process. It becomes spdlog's default logger when it is constructed,
-// before any other thread exists. apply() replaces its target at any time. Targets: the journal (native
-// datagram protocol), syslog(3), standard error, or a file (opened for appending, mode 0600, reopened on
-// SIGHUP for logrotate). Formats: text, or JSON with one object per line. Messages quote names that come from
-// a server or a user, so control characters are escaped in every format. Any thread may log. A sink never
-// blocks on a peer (the journal's socket is non-blocking) and never throws.
+// There is one ProcessLog per process. It becomes spdlog's default logger when it is constructed, before any
+// other thread exists. apply() replaces its target at any time. Targets: the journal (native datagram
+// protocol), syslog(3), standard error, or a file (opened for appending, mode 0600, reopened on SIGHUP for
+// logrotate). Formats: text, or JSON with one object per line. Messages quote names that come from a server
+// or a user, so control characters are escaped in every format. Any thread may log. Sending to the journal
+// never blocks (MSG_DONTWAIT). A sink never throws.
 #pragma once
 
 #include <memory>

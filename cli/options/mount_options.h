@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // MountOptions: the typed options of a mount, the result of every way to give options.
 //
-// parse_options() (cli/options/options.h) fills it from the configuration file and the command line. main
-// translates it into the option structures of client/ and fuse/. A plain value. The member initialisers are
-// the defaults of nfs(5); the table in cli/options/option_table.cc prints the same values (a test compares
-// them). An empty optional means "not requested": the server, the kernel or the user's privilege decides.
+// parse_options() (cli/options/options.h) fills it from the configuration file and the command line.
+// cli/server/translate.h translates it into the option structures of client/ and fuse/. A plain value. The
+// member initialisers are the defaults of nfs(5); the table in cli/options/option_table.cc prints the same
+// values (a test compares them). An empty optional means "not requested": the server, the kernel or the
+// user's privilege decides.
 #pragma once
 
 #include <chrono>
@@ -60,7 +61,7 @@ struct MountOptions {
   std::optional<unsigned> gid_index;  // of that device: the source address of connections
   std::chrono::microseconds poll{0};
   std::optional<uint16_t> port;       // absent: the source's port (nfs://host:port/), or the default
-  std::optional<bool> reserved_port;  // absent: when privileged
+  std::optional<bool> reserved_port;  // absent: on for root, but not for the root of a user namespace
 
   // --- NFSv3 only
   std::optional<uint16_t> mount_port;  // absent: ask the portmapper

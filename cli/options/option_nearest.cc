@@ -30,7 +30,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_word(std::string_view given, const std::vector<std::string_view>& words) {
-  // Longer than any name plus the allowed distance. Limits the cost of hostile input.
+  // No name is similar to a word of more than 40 letters. The limit bounds the cost of hostile input.
   if (given.size() > 40) return {};
   std::string best;
   // A third of the letters may differ, at least one.

@@ -54,7 +54,7 @@ Outcome<> set_nothing(MountOptions&, const OptionValue&) {
   return {};
 }
 
-// The user may give these options for a server that turns out to have only NFSv3, so only vers=3 shows them.
+// The configuration file may set these options for all mounts, so they are shown only for an NFSv3 mount.
 std::string show_mount_port(const MountOptions& o) {
   return o.major_version == 3 && o.mount_port ? fmt::format("mountport={}", *o.mount_port) : std::string();
 }
@@ -187,7 +187,7 @@ Outcome<> set_wsize(MountOptions& o, const OptionValue& v) {
   return {};
 }
 
-// nfs(5): the timeout grows "up to the maximum of 600 seconds".
+// Limits timeo to 600 seconds: in nfs(5) the timeout grows "up to the maximum of 600 seconds".
 Outcome<> set_timeo(MountOptions& o, const OptionValue& v) {
   o.timeo = std::chrono::milliseconds(100) * std::min<uint64_t>(v.number, 6000);
   return {};

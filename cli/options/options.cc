@@ -179,8 +179,8 @@ Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, boo
       continue;
     }
     if (remount && match.spec->shown_by_kernel) continue;
-    // sloppy skips options of other systems. An option that would change what this mount guarantees still
-    // fails.
+    // sloppy skips nfs(5)'s options of other versions and features (kForeign). Any other option that is wrong
+    // or refused still fails: without it the mount would not guarantee what the option asks for.
     const bool foreign = match.spec->section == OptionSection::kForeign;
     if (auto done = apply(match, layer, parsed); !done) {
       const bool sentence = match.spec->kind == OptionKind::kRefused;

@@ -43,7 +43,8 @@ struct ParsedOptions {
 // Layers in ascending order of precedence.
 Outcome<ParsedOptions> parse_options(const std::vector<OptionLayer>& layers, bool sloppy);
 
-// Checks that need the source: address families and ports. Sets values.port.
+// Checks the options against each other and against the source (address family, port). Completes the
+// values (port, minor version, local locks), and drops options of the configuration file that do not apply.
 Outcome<> check_options(ParsedOptions& parsed, const Source& source);
 
 // Checks options that need privilege: dev, suid, remount, and allow_other of a user. `fuse_conf` is the text

@@ -29,7 +29,7 @@ struct Source {
   std::string path;
 };
 
-// True: `text` is an address of AF_INET or AF_INET6, without brackets or a zone identifier.
+// True if `text` is an address of `family` (AF_INET or AF_INET6), without brackets or a zone identifier.
 bool is_address(int family, const std::string& text);
 
 // Fails with MountExit::kUsage.

@@ -23,7 +23,8 @@ constexpr OptionSection kSections[] = {
     OptionSection::kCoherence, OptionSection::kLocking, OptionSection::kSecurity,
     OptionSection::kVfs,       OptionSection::kFuse,    OptionSection::kDaemon};
 
-// A larger limit only keeps numbers representable; it is not useful to readers.
+// A page shows the bounds of an option if the upper bound is at most this value. A larger one only keeps
+// numbers representable.
 constexpr uint64_t kTellingBound = 1 << 20;
 
 // Escapes the characters that have a meaning in scdoc.
@@ -127,7 +128,8 @@ std::string verb_text(const CommandOutline& verb) {
 
 class Page {
  public:
-  // The replacement of "@WORD [NAME]@"; nothing if WORD or NAME is unknown, or NAME was used before.
+  // The replacement of "@WORD [NAME]@"; nothing if WORD or NAME is unknown, or if the verb NAME was used
+  // before.
   std::optional<std::string> part(std::string_view word, std::string_view name) {
     if (word == "options") return section(name);
     if (word == "ignored-options") return entries_of(OptionKind::kIgnored);

@@ -20,8 +20,8 @@
 
 namespace nfsrdma::cli::pages {
 
-// Fails and names the line if a word or a name is unknown or occurs twice. Also fails if a page has some but
-// not all sections of the option table.
+// Fails and names the line if a word or a name is unknown, or if a verb occurs twice. Also fails if a page
+// has some but not all sections of the option table.
 Outcome<std::string> man_page(std::string_view page_template);
 
 }  // namespace nfsrdma::cli::pages

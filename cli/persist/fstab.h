@@ -12,8 +12,8 @@
 
 namespace nfsrdma::cli {
 
-// Escapes the characters that getmntent(3) requires: blanks, newlines, backslashes, and '#', which begins a
-// comment. unescape_octal() (cli/support/mountinfo.h) reverses it.
+// Escapes the characters that getmntent(3) expects escaped: blanks, newlines, backslashes, and '#', which
+// begins a comment. unescape_octal() (cli/support/mountinfo.h) reverses it.
 std::string escape_fstab(std::string_view field);
 
 // "SOURCE DIR nfsrdma-fuse OPTIONS 0 0", without a newline. `options` is a list as for -o. Adds _netdev

@@ -40,7 +40,7 @@ std::string unquote_environment(std::string_view text);
 
 // Writes both files, or replaces those of the same directory. Returns the names of the files, for display.
 Outcome<std::string> add_login_mount(const LoginPlaces& places, const LoginMount& mount);
-// Removes what add_login_mount() wrote. False: there was nothing for this directory.
+// Removes what add_login_mount() wrote. Returns false if there was nothing for this directory.
 Outcome<bool> remove_login_mount(const LoginPlaces& places, std::string_view directory);
 
 }  // namespace nfsrdma::cli

@@ -19,7 +19,8 @@ std::string list_of(const std::vector<RawOption>& options);
 Outcome<std::string> persist_mount(const std::string& source, const std::string& directory,
                                    const std::vector<RawOption>& options);
 
-// False: this directory was not recorded.
+// Removes the record of `directory`, and its entries in the side bars (sidebar.h). Returns false if there
+// were none.
 Outcome<bool> forget_mount(const std::string& directory);
 
 }  // namespace nfsrdma::cli

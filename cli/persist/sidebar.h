@@ -6,7 +6,8 @@
 //     ~/.local/share/user-places.xbel    XBEL; written only if KDE has already created it:
 //                                        KDE adds its own places when it creates the file
 //
-// ($XDG_CONFIG_HOME, $XDG_DATA_HOME.) Other entries keep every byte. Pure functions, except the last two.
+// ($XDG_CONFIG_HOME and $XDG_DATA_HOME replace ~/.config and ~/.local/share.) Other entries keep every byte.
+// Pure functions, except the last two.
 #pragma once
 
 #include <string>

@@ -116,7 +116,7 @@ Outcome<bool> only_version3(const Fd& fd) {
   return true;
 }
 
-// False: the server only speaks version 3.
+// Returns false if the server speaks only version 3.
 Outcome<bool> find_version(const Fd& fd) {
   const Stopwatch watch;
   const auto answer = call_null(fd, 4, kRoundTrip);
@@ -210,7 +210,7 @@ Outcome<> try_rdma(const client::ClientOptions& options) {
   return {};
 }
 
-// False: the server was reached and speaks only version 3.
+// Returns false if the server was reached and speaks only version 3.
 Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<net::Endpoint>& endpoints) {
   const auto connection = connect_any(options, endpoints);
   if (!connection) return tl::unexpected(connection.error());
@@ -219,7 +219,7 @@ Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<ne
   return found;
 }
 
-// Says what a mount of such a server means.
+// Says what it means to mount a server that speaks only version 3.
 Outcome<> show_version3(const std::string& host) {
   fmt::print("{:<9} mount it as any other; its locks then exclude programs of this machine only\n",
              "version 3");
@@ -227,7 +227,8 @@ Outcome<> show_version3(const std::string& host) {
   return {};
 }
 
-// Shows every rung; makes the session over the first one that works.
+// Tries RDMA (a device, then software) until one way works, and then TCP; shows each result. Makes the
+// session over the first transport that works.
 Outcome<> probe(const std::string& program, const std::string& name, const ServerWays& wanted) {
   const auto endpoints = resolve(wanted.tcp ? *wanted.tcp : wanted.rdma.front());
   if (!endpoints) return tl::unexpected(endpoints.error());

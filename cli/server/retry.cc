@@ -11,9 +11,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLongestPause{30};
-// nfs(5), retry: "For TCP the default is 3 minutes": timeo=600, retrans=2. The transport limits connecting to
-// an address to 10 seconds. So this bound is for a server that accepts and is silent, and for tiny values of
-// timeo.
+// An attempt may take timeo * (retrans + 1): with the defaults 3 minutes, as in nfs(5), retry ("For TCP the
+// default is 3 minutes"). The transport limits connecting to an address to 10 seconds, so this time is for a
+// server that accepts and is silent. If timeo is tiny, an attempt may take kShortestAttempt.
 constexpr seconds kShortestAttempt{30};
 // Time for the child to report why it gives up.
 constexpr seconds kGrace{5};

@@ -3,10 +3,11 @@
 // bg).
 //
 // A failure is passing if the state of the server or the network may change: no answer, refused, unreachable,
-// in grace. An answer is permanent (no such export, access denied, no common version). The exception is
-// vers=3 with a portmapper that does not know NFS yet. Attempts are repeated after 1, 2, 4... 30 seconds
-// until the time of `retry` is over; an attempt in progress is then cut off. retry=0 means one attempt, which
-// may take as long as its connection does. Pure; the caller provides the time.
+// in grace. An answer is permanent (no such export, access denied, no common version). The exceptions are
+// vers=3 with a portmapper that does not know NFS yet, and bg with a host name that does not resolve yet.
+// Attempts are repeated after 1, 2, 4... 30 seconds until the time of `retry` is over; an attempt in progress
+// is then cut off. retry=0 means one attempt, limited by longest_attempt(). Pure; the caller provides the
+// time.
 #pragma once
 
 #include <chrono>

@@ -32,7 +32,7 @@ class ServerSession {
   ServerSession(const ServerSession&) = delete;
   ServerSession& operator=(const ServerSession&) = delete;
 
-  // Mounts the root of options.export_path. Nothing: no answer within the limit.
+  // Mounts the root of options.export_path. Returns nothing if there is no answer within the limit.
   std::optional<Result<client::Entry>> mount(std::chrono::milliseconds limit);
   // The first `most` entries of the directory, as far as the user of this process may see them.
   std::optional<Result<Listing>> list(const client::NodeRef& directory, size_t most,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translates the user's options into the options of client/ and fuse/. Pure functions, except that they read
-// the size of this machine's memory.
+// the size of this machine's memory, and whether this process is in a user namespace.
 #pragma once
 
 #include <sys/types.h>

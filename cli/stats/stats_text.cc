@@ -238,7 +238,7 @@ std::string status_text(const Snapshot& s) {
 }
 
 std::string stats_table(const Snapshot& s, double seconds, StatsSelection selection) {
-  // For a mount that is less than a second old.
+  // The interval is 0 for a mount that is less than a second old: do not divide by it.
   if (seconds <= 0) seconds = 1;
   const client::CacheStatistics& cache = s.client.cache;
   std::string out =

@@ -60,8 +60,8 @@ struct MountPlace {
   bool is_mount_point = false;  // false: the path lies inside the mount
 };
 
-// Makes a path absolute and removes ".", ".." and double slashes, by text alone. "." is the current
-// directory.
+// Makes a path absolute and removes ".", ".." and double slashes, by text alone. A relative path starts at
+// the current directory.
 std::string lexical_path(std::string_view path);
 
 // The topmost mount on exactly this path, or null.

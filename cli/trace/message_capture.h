@@ -2,7 +2,7 @@
 // MessageCapture: stores the messages that a mount's transports send and receive until `trace --pcap` fetches
 // them.
 //
-// Owner: the daemon's main. The loops add messages, the control thread takes them. At most kMostBytes are
+// Owner: MountDaemon. The loops add messages, the control thread takes them. At most kMostBytes are
 // stored. Further messages are dropped and counted, so a tool that stops fetching costs no more memory.
 #pragma once
 

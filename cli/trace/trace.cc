@@ -147,8 +147,8 @@ class PcapFile final : public Output {
   Pcapng format_{fmt::format("nfsrdma-fuse {}", kVersion)};
 };
 
-// Records from before the end are fetched too. The daemon stores no more than this many answers can carry; on
-// a busy mount new records keep coming.
+// The number of requests after a signal or the time limit, to fetch the records from before it. The daemon
+// stores no more than this many answers can carry. On a busy mount new records keep coming.
 constexpr int kLastRounds = 20;
 
 struct Ended {

@@ -29,7 +29,7 @@ struct TraceVerb {
 // The filters that the tool applies itself, because the daemon does not.
 bool wanted(const TraceVerb& verb, const TraceRecord& record);
 
-// Runs until SIGINT or SIGTERM, or until a limit in `verb` is reached. Returns ToolExit.
+// Runs until SIGINT, SIGTERM or SIGHUP, or until a limit in `verb` is reached. Returns ToolExit.
 int run_trace(const std::string& program, const TraceVerb& verb);
 
 }  // namespace nfsrdma::cli

@@ -6,8 +6,9 @@
 //     {"command":"trace","messages":1}                                 -> {"id":8}
 //     {"command":"trace","id":7}  -> {"operations":[...],"lost":0}
 //     {"command":"trace","id":8}  -> {"messages":[...],"lost":0}
+//     {"command":"trace","id":7,"end":1}  -> {}
 //
-// A trace ends if the tool does not fetch from it within TraceSessions::kPatience.
+// A trace also ends if the tool does not fetch from it within TraceSessions::kPatience.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Limits of one answer; both are below kMaxResponseBytes.
+// Limits of one answer, so that it is smaller than kMaxResponseBytes.
 constexpr size_t kMostOperations = 4096;
 constexpr size_t kMostMessageBytes = 4u << 20;
 

@@ -2,8 +2,8 @@
 // TraceSessions: the daemon's end of `trace` (trace_record.h). It holds the traces that run, and what each
 // tool has not fetched yet.
 //
-// Owner: MountDaemon, on the control thread. A tool tells when it ends. The session of a killed tool ends
-// when no request has come for kPatience.
+// Owner: MountDaemon, on the control thread. A tool that ends sends a request with "end". The session of a
+// killed tool ends when no request has come for kPatience.
 #pragma once
 
 #include <asio/io_context.hpp>

@@ -6,10 +6,11 @@
 // server that does not respond answers. Methods never block a loop and always return a result. On a hard
 // mount they may wait without limit.
 //
-// A method cannot be cancelled: the client must see the reply for the server's slot (RFC 8881 section
-// 2.10.6). A front end that answered the application early (interrupt, soft mount) lets the coroutine finish
-// and undoes its result, for example it calls release() for what open() returned. Cancellation ends only what
-// is not sent yet: blocking lock waits, changes that the server delays, writes that wait for memory.
+// A method that has sent a request cannot be cancelled: the request keeps its slot until the reply arrives
+// (RFC 8881 section 2.10.6). A front end that answered the application early (interrupt, soft mount) lets the
+// coroutine finish and undoes its result, for example it calls release() for what open() returned.
+// Cancellation ends only what is not sent yet: blocking lock waits, changes that the server delays, writes
+// that wait for memory.
 //
 // Errors: Error.errnum is what the application sees, as the kernel's NFS client would present it.
 #pragma once
@@ -62,7 +63,7 @@ struct RequestContext {
   // what the caller does next; a write that waits for memory is dropped.
   std::shared_ptr<Cancellation> cancellation;
   // The calling thread in the daemon's PID namespace. 0: not known, for example when the kernel writes back
-  // pages. The code for locks uses it in read, write and setattr.
+  // pages. read(), write() and setattr() use it to find the byte-range locks that the caller relies on.
   uint32_t thread = 0;
   // O_DIRECT: read() asks the server and ignores cached data. write() returns when the data is on the server.
   bool direct = false;
@@ -132,7 +133,8 @@ using OpenDirectoryRef = std::shared_ptr<OpenDirectory>;
 struct OpenReply {
   OpenFileRef file;
   bool keep_cache = false;  // the kernel's cached pages of this file are still valid
-  // The size differs from the one that the front end got last, and a FUSE reply to open() carries no size.
+  // The size differs from the one that the front end got last. The front end must tell the kernel itself,
+  // because a FUSE reply to open() carries no size.
   bool size_is_news = false;
 };
 struct CreateReply {
@@ -182,7 +184,7 @@ struct Lock {
   LockType type = LockType::kUnlock;
   uint64_t start = 0;
   uint64_t end = UINT64_MAX;  // inclusive; UINT64_MAX: to the end of the file
-  uint32_t pid = 0;           // getlk answer: the holder, 0 when on another client
+  uint32_t pid = 0;           // getlk answer: the holder's process ID; 0: the holder is on another client
 };
 
 // The calls from a Filesystem to its front end: they invalidate what the kernel caches. Any loop; they never
@@ -191,8 +193,9 @@ class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
   virtual void invalidate_data(NodeRef node) = 0;  // pages and attributes
-  // As invalidate_data(), and completes when the kernel has dropped the pages. For a lock that was just
-  // granted. A request that the kernel's pages wait for (read, write) must not call it.
+  // As invalidate_data(), but completes only when the kernel has dropped the pages, for example before a
+  // granted lock is reported. A READ or WRITE of the kernel must not wait for it: the kernel waits for that
+  // request before it drops the pages.
   virtual Task<> drop_data(NodeRef node) = 0;
   virtual void invalidate_attributes(NodeRef node) = 0;  // attributes only
   // The kernel must look the name up before it uses it again.
@@ -204,7 +207,7 @@ class Filesystem {
   virtual ~Filesystem() = default;
 
   // Connects every loop, establishes client ID and session, and walks from the pseudo root to the export. It
-  // tries once; the caller retries within `retry`.
+  // tries once; the caller repeats it as the mount option `retry` says.
   virtual Task<Result<Entry>> mount(FrontEnd* front_end) = 0;
   // Writes back, closes, returns delegations, destroys session and client ID, and closes the connections. If
   // the server does not answer within `patience`, it gives up and returns false.
@@ -252,8 +255,8 @@ class Filesystem {
   virtual Task<> release(RequestContext ctx, OpenFileRef file) = 0;
 
   virtual Task<Result<OpenDirectoryReply>> opendir(RequestContext ctx, NodeRef node) = 0;
-  // Entries after `offset` (0: from the start), as many as fit about `bytes` of names. Offsets stay valid for
-  // seekdir(3). `plus` asks for entries with attributes.
+  // Entries after `offset` (0: from the start), as many as fit into a reply of about `bytes` bytes. Offsets
+  // stay valid for seekdir(3). `plus` asks for entries with attributes.
   virtual Task<Result<DirectoryPage>> readdir(RequestContext ctx, OpenDirectoryRef directory, uint64_t offset,
                                               size_t bytes, bool plus) = 0;
   virtual Task<> releasedir(OpenDirectoryRef directory) = 0;

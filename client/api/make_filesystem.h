@@ -17,12 +17,12 @@ namespace nfsrdma::client {
 // buffer pool, which outlive it; the loops run from before mount() until unmount() has returned.
 std::unique_ptr<Filesystem> make_nfs4_filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
 
-// NFSv3 over TCP (RFC 1813), for servers without NFSv4.1, with the same rules. docs/conformance/nfsv3.md says
-// what NFSv3 lacks and what applications get then. Above all locks: the front end keeps byte-range locks and
-// flock(2) (fuse::FuseOptions::local_*); getlk(), setlk() and flock() fail with ENOLCK.
+// NFSv3 over TCP (RFC 1813), for servers without NFSv4.1. The rules above apply. docs/conformance/nfsv3.md
+// says what NFSv3 lacks and what applications get then. Above all, it lacks locks: the front end keeps
+// byte-range locks and flock(2) (fuse::FuseOptions::local_*); getlk(), setlk() and flock() fail with ENOLCK.
 std::unique_ptr<Filesystem> make_nfs3_filesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options);
 
-// One RPC-over-RDMA transport of its own, as a mount with these options makes it. For probes.
+// Makes one RPC-over-RDMA transport without a mount, as a mount with these options would. For probes.
 std::unique_ptr<rpc::RpcTransport> make_rdma_transport(Loop& loop, BufferPool& buffers,
                                                        const ClientOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node: one file object of the server, as every part of the client names it.
+// Node: represents one file object of the server in every part of the client.
 //
 // Exactly one Node exists per file handle of a mount while anything refers to it: the front end (which counts
 // the kernel's lookups in front_end_lookups), open files, requests in progress. NodeRef counts references;
@@ -24,7 +24,7 @@ class Node {
   std::atomic<uint64_t> front_end_lookups{0};
   Node* front_end_next = nullptr;
   Node* front_end_previous = nullptr;
-  // For the front end only: the FUSE generation of this Node's address; 0 until it was asked for.
+  // For the front end only: the FUSE generation of this Node's address; 0: none is assigned yet.
   std::atomic<uint32_t> front_end_generation{0};
 
  protected:
@@ -33,8 +33,8 @@ class Node {
  private:
   friend class NodeRef;
   friend class NodeTableAccess;
-  // Called when the count falls to zero: removes and destroys the Node, unless the table gave out a reference
-  // meanwhile.
+  // Called when the count falls to zero: removes the Node from its table and destroys it. The table gives out
+  // no reference to a Node whose count is zero.
   virtual void last_reference() noexcept = 0;
   std::atomic<uint32_t> references_{0};
 };
@@ -54,7 +54,7 @@ class NodeRef {
     Node* n = std::exchange(node_, nullptr);
     if (n != nullptr && n->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) n->last_reference();
   }
-  // Hands the reference to an owner of a raw pointer (the kernel's node ID), and takes it back.
+  // detach() hands the reference to an owner of a raw pointer (the kernel's node ID), adopt() takes it back.
   [[nodiscard]] Node* detach() { return std::exchange(node_, nullptr); }
   static NodeRef adopt(Node* n) {
     NodeRef r;

@@ -32,7 +32,7 @@ constexpr std::chrono::milliseconds soft_patience(std::chrono::milliseconds time
   return timeo * (int64_t{retrans} + 1);
 }
 
-// The transports of the ladder (cli/mount/ladder.h) for NFSv4.1.
+// The transports that a mount tries in turn for NFSv4.1 (cli/mount/ladder.h has the order).
 enum class TransportKind : uint8_t {
   kTcp,
   kSoftwareRdma,  // RPC-over-RDMA; RDMA in user space over TCP
@@ -47,7 +47,7 @@ struct ClientOptions {
   bool reserved_port = false;
   TransportKind transport = TransportKind::kTcp;
   rdma::Versions rdma_versions = rdma::Versions::kAuto;
-  // What earlier mount attempts learnt about the server. Null: nothing.
+  // What earlier mount attempts learnt about the RPC-over-RDMA versions of the server. Null: nothing.
   std::shared_ptr<rdma::VersionMemory> rdma_memory;
   size_t rdma_inline_bytes = 4096;
   uint32_t rdma_credits = 64;

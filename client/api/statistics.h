@@ -60,13 +60,13 @@ struct CacheStatistics {
   uint64_t dirty_bytes = 0;        // not yet acknowledged by WRITE
   uint64_t uncommitted_bytes = 0;  // acknowledged UNSTABLE, kept until COMMIT
   uint64_t refused_bytes = 0;      // dropped after an error that fsync or close reports
-  uint64_t room_errors = 0;        // errors of those: no space, or quota exceeded
+  uint64_t room_errors = 0;        // how many of these errors were ENOSPC or EDQUOT
   uint64_t open_files = 0;
   uint64_t locks = 0;
   uint64_t locks_lost = 0;           // files whose locks could not be reclaimed
   uint64_t data_bytes = 0;           // memory for cached data
   uint64_t data_limit_bytes = 0;     // limit of data_bytes; less than cache_mem if memory is short
-  uint64_t data_hits = 0;            // reads answered from it, wholly or in part
+  uint64_t data_hits = 0;            // reads answered from the data cache, wholly or in part
   uint64_t data_hit_bytes = 0;       // bytes of these answers
   uint64_t ahead_bytes = 0;          // read ahead and kept
   uint64_t ahead_wasted_bytes = 0;   // of these: dropped before any read

@@ -23,7 +23,7 @@ constexpr unsigned kNamesWorthAsking = 16;
 // RFC 8881 section 18.16.4 leaves it to the server who may open a file. Servers let users with only execute
 // permission open for reading, because they cannot see the purpose; the client can see that an open comes
 // from execve(2). Some servers also let a user write if that user opened the file for writing before the mode
-// changed.
+// changed. So an open also checks the ACCESS bits (suffices()).
 constexpr int kOpenedToExecute = 040;  // Linux: __FMODE_EXEC, among the flags of FUSE_OPEN
 
 }  // namespace
@@ -57,7 +57,7 @@ std::optional<uint32_t> AccessService::known_access(const RequestContext& ctx, c
 
 uint32_t AccessService::note_access(const RequestContext& ctx, CachedNode& n, const AccessBits& bits) {
   // Section 18.1.3: `supported` are the bits that the server can check. Bits that it cannot check count as
-  // allowed: the operation itself will fail. If the server has no execute permission, READ decides.
+  // allowed: the operation itself will fail. If the server cannot check EXECUTE, the READ bit decides.
   uint32_t allowed = (bits.allowed & bits.supported) | (kEveryAccess & ~bits.supported);
   if ((bits.supported & nfs4::ACCESS4_EXECUTE) == 0 && (allowed & nfs4::ACCESS4_READ) == 0)
     allowed &= ~nfs4::ACCESS4_EXECUTE;

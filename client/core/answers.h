@@ -17,7 +17,7 @@ namespace nfsrdma::client {
 
 // The attributes of a Node in an answer.
 struct AnsweredAttributes {
-  // Nothing: the answer has none, and what is known may be old.
+  // Nothing: the answer has no attributes, and the cached ones may be old.
   std::optional<Attributes> attributes = std::nullopt;
   uint64_t order = 0;  // when the request began (CachedNodeTable::next_start())
   Cause cause = Cause::kAsked;
@@ -65,7 +65,7 @@ struct DirectoryChange {
 // The fate of a request that changes names.
 struct NamesFate {
   uint64_t order = 0;     // when the request began
-  bool answered = true;   // false: the server may have executed it all the same
+  bool answered = true;   // false: the server may have executed the request nevertheless
   bool repeated = false;  // sent again after a lost answer: an error may come from our own first execution
 };
 struct RemoveOutcome {
@@ -105,7 +105,7 @@ struct ListOutcome {
   std::optional<uint64_t> names_change;  // as in LookupOutcome
   std::optional<AccessBits> access;
   std::optional<AclOutcome> acl;
-  Result<> read;  // of READDIR; the rest is of a READDIR that succeeded
+  Result<> read;  // of READDIR; the members below are set only if it succeeded
   bool plus = false;
   bool eof = false;
   nfs4::verifier4 verifier;

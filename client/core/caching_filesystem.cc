@@ -182,9 +182,9 @@ Task<Result<std::optional<Entry>>> CachingFilesystem::known_entry(RequestContext
   if (!names_.believed(directory, found->belief) && !(found->child && names_.name_is_promised(*found)))
     co_return std::nullopt;
   if (!found->child) co_return Entry{{}, {}, {}, names_.entry_ttl(directory, found->belief)};
-  // If only the file's promise makes the name valid, the kernel must not cache the name (entry_ttl() is
-  // zero). To invalidate it at a recall, we would wait for the directory's lock, and its holder may wait for
-  // the recall.
+  // If only the file's delegation makes the name valid, the kernel must not cache the name (entry_ttl() is
+  // zero). To invalidate it at a recall, we would wait for the directory's lock in the kernel, and its holder
+  // may wait for the recall.
   if (co_await sweeper_.revalidate(ctx, found->child))
     co_return attributes_.cached_entry(found->child, names_.entry_ttl(directory, found->belief));
   // The file is gone: send a LOOKUP.

@@ -6,7 +6,8 @@
 // and open files, and derives from this class for the operations that differ. A method runs on its caller's
 // loop. What loops share is in CachedNode (its mutex), CachedFile and the name cache.
 //
-// Change attributes are NFSv4's. A protocol without them makes them up so that they move when the file does.
+// Change attributes are NFSv4's. A protocol without them derives values that change whenever the file
+// changes.
 #pragma once
 
 #include <atomic>
@@ -68,8 +69,8 @@ class CachingFilesystem : public Filesystem {
   CachingFilesystem(LoopPool& loops, BufferPool& buffers, ClientOptions options, CachedNodeTable& table,
                     Protocol& protocol);
 
-  // Until the mount ends: sends what was held long enough, commits what is old, and gives memory back. Twice
-  // a second, on loop 0.
+  // Runs twice a second on loop 0 until the mount ends: sends written data that was held long enough, commits
+  // old uncommitted data, and gives memory back.
   Task<> run_periodically();
 
   // Whether write(2) through a descriptor with these open(2) flags returns only when the data is on the
@@ -90,7 +91,7 @@ class CachingFilesystem : public Filesystem {
   // is no longer under its own name. The reason: after ESTALE the kernel repeats the path walk, but not for a
   // name to be created.
   Task<Error> lookup_error(RequestContext ctx, NodeRef directory, Error error);
-  // The entry from the name cache or from a sweep, if it is valid: no LOOKUP is needed.
+  // The entry from the name cache or from a sweep (names/sweeps.h), if it is valid: no LOOKUP is needed.
   Task<Result<std::optional<Entry>>> known_entry(RequestContext ctx, NodeRef directory,
                                                  const std::string& name);
   // Called twice a second. Adjusts the limits of the data cache (cache_bytes, or less if memory or lockable

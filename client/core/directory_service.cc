@@ -123,9 +123,9 @@ Task<Result<>> DirectoryService::fill(RequestContext ctx, Listing& listing, uint
   co_return co_await find_place(ctx, listing, cookie, plus, 0);
 }
 
-// The server's cookies ended or go in a circle. The listing restarts and leaves out the entries given before.
-// After seekdir(3), it continues behind the entry with the same cookie. If a server's cookies end with each
-// change, a directory that changes between any two READDIRs cannot be read.
+// The server's cookies became invalid or go in a circle. The listing restarts and leaves out the entries
+// given before. After seekdir(3), it continues behind the entry with the same cookie. If each change of a
+// directory invalidates its cookies, a directory that changes between any two READDIRs cannot be read.
 Task<Result<>> DirectoryService::find_place(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus,
                                             uint64_t first) {
   const bool by_name = listing.given_again = listing.all_given_until(cookie);

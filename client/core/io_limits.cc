@@ -19,7 +19,8 @@ uint32_t io_size(uint32_t asked, uint64_t of_file_system, uint32_t of_message) {
   // byte.
   if (of_file_system != 0) most = std::min(most, of_file_system < kLeastIo ? kUsualIo : of_file_system);
   most = std::min<uint64_t>(most, of_message);
-  // Whole pages, as the kernel asks, where nobody has asked for something else.
+  // The kernel requests whole pages, so the limit is rounded down to them. A smaller size that the user asked
+  // for is not rounded.
   if (most >= 4096) most = most / 4096 * 4096;
   return static_cast<uint32_t>(asked != 0 ? std::min<uint64_t>(asked, most) : most);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MountParts: what all services of a mount share. What it refers to outlives their use; no service's
-// constructor or destructor uses `protocol` or `table`.
+// MountParts: what all services of a mount share. The objects that it refers to outlive their use. `protocol`
+// and `table` may be constructed after the services and destroyed before them, so no service's constructor or
+// destructor uses them.
 #pragma once
 
 #include <atomic>

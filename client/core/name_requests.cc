@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameService: LOOKUP, REMOVE, RENAME, LINK and READDIR, and what their answers mean for the names that are
-// known (RFC 8881 sections 10.8, 18.9, 18.13, 18.23, 18.25, 18.26).
+// NameService: LOOKUP, REMOVE, RENAME, LINK and READDIR, and what their answers mean for the cached names
+// (RFC 8881 sections 10.8, 18.9, 18.13, 18.23, 18.25, 18.26).
 #include <cerrno>
 #include <utility>
 
@@ -32,7 +32,7 @@ Task<Result<>> NameService::remove_on_server(RequestContext ctx, NodeRef directo
   NodeRef victim;
   if (auto found = table_.names().find(*directory.get(), name)) victim = found->child;
   RemoveOutcome answer = co_await protocol_.remove(ctx, directory, name, is_directory, victim);
-  // For a removed directory, fstat(2) can only return what is known.
+  // A removed directory keeps its cached attributes: the server cannot return them to fstat(2) any more.
   if (!is_directory) attributes_.expire(victim);
   if (!answer.changed) {
     if (answer.directory) co_await attributes_.record(directory, *answer.directory);
@@ -66,7 +66,7 @@ Task<Result<>> NameService::rename_on_server(RequestContext ctx, NodeRef from_di
       name_in_doubt(to_directory, to);
     }
     if (answer.fate.repeated && known.moved && error.is_status(nfs4::NFS4ERR_NOENT)) {
-      // The server executed it before it restarted if the moved file has the new name.
+      // If the moved file has the new name, the server executed the RENAME before its answer was lost.
       const Result<Entry> now = co_await lookup_on_server(ctx, to_directory, to);
       if (now && now->node == known.moved) co_return Result<>{};
     }
@@ -121,7 +121,7 @@ Task<Result<uint32_t>> NameService::ask_access_and_list(RequestContext ctx, List
   if (!protocol_.lists_with_access()) co_return co_await access_.ask(ctx, listing.node, wanted);
   const TimePoint since = Clock::now();
   listing.filled = false;
-  // Even if the ACL is known: a directory is usually listed because it has changed.
+  // Ask for the ACL even if it is known: a directory is usually listed because it has changed.
   const bool with_acl = options_.many_users && options_.server_acls &&
                         attributes_.all_may_search(AttributeService::known_attributes(listing.node));
   Result<ListOutcome> answer = co_await protocol_.list_with_access(ctx, listing, plus, with_acl);

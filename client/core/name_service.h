@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameService: what the name cache may be believed, and what a change of our own does to it (RFC 8881 section
+// NameService: decides which cached names are valid, and what our own changes do to them (RFC 8881 section
 // 10.8). One per mount; any loop.
 #pragma once
 
@@ -37,8 +37,8 @@ class NameService {
   Task<Result<Entry>> link_on_server(RequestContext ctx, NodeRef node, NodeRef directory, std::string name);
   // One READDIR from `cookie` into the listing.
   Task<Result<>> read_entries(RequestContext ctx, Listing& listing, uint64_t cookie, bool plus);
-  // AccessService::ask() of a directory that will be listed. In one request with the first READDIR, if the
-  // protocol allows that; Listing::filled says whether the READDIR succeeded.
+  // AccessService::ask() for a directory that will be listed. It shares one request with the first READDIR,
+  // if the protocol allows that; Listing::filled says whether the READDIR succeeded.
   Task<Result<uint32_t>> ask_access_and_list(RequestContext ctx, Listing& listing, uint32_t wanted,
                                              bool plus);
 
@@ -112,7 +112,7 @@ class NameService {
   static void note_removed(const NodeRef& directory);
 
  private:
-  // Records the directory's part of a list() and what it lists.
+  // Records the directory's attributes from a list(), and takes its entries into the listing.
   Task<Result<>> take_list(Listing& listing, ListOutcome answer, uint64_t cookie, TimePoint since);
   // See name_decision.h.
   DirectoryKnowledge directory_knowledge(const CachedNode& d, uint64_t epoch, TimePoint now) const

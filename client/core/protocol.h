@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protocol: what the client asks a server, for every version of NFS. client/nfs4 and client/nfs3 implement
-// it. It tells no service of client/core what an answer brings: it returns that (answers.h), and the service
-// that asked records it. Errors are the server's; AttributeService::gone() is for the caller. One per mount;
-// any loop.
+// it. A method calls no service of client/core: it returns what the server answered (answers.h), and the
+// service that called it records the answer. Errors are returned as the server sent them; the caller passes
+// them to AttributeService::gone(), which handles ESTALE. One per mount; any loop.
 #pragma once
 
 #include <cerrno>
@@ -39,7 +39,7 @@ enum class ReadFor : uint8_t {
   kKeeping,    // the data cache: all data goes to the destination
 };
 
-// A WRITE of `sent` bytes was answered with that count.
+// Checks the count in the reply to a WRITE of `sent` bytes.
 inline Result<> check_count(uint64_t count, size_t sent) {
   if (count != 0 && count <= sent) return {};
   return fail(system_error(EIO, "WRITE", "the server wrote an impossible number of bytes"));
@@ -55,7 +55,8 @@ class Protocol {
   virtual ~Protocol() = default;
 
   virtual FileLimits limits_of(const NodeRef& node) const = 0;
-  // True: the server is still bound by its promises (AttributeCache::promise()), because our lease holds.
+  // True: our lease holds, so the server recalls a delegation before another client can change the file
+  // (AttributeCache::promise()).
   virtual bool promises_hold() const { return true; }
   // Changes whenever the server may have lost data that was written as UNSTABLE4. Never 0.
   virtual uint64_t epoch() const = 0;
@@ -85,7 +86,7 @@ class Protocol {
   virtual bool has_change_attributes() const { return false; }
   // How much memory RDMA devices can register for data from the server. Bytes.
   virtual uint64_t registrable_bytes() const { return UINT64_MAX; }
-  // True: besides `under_way` READs for read-ahead, one more does not delay other requests.
+  // True: while `under_way` READs for read-ahead are in progress, one more does not delay other requests.
   virtual bool may_read_ahead(unsigned) const { return false; }
   // The maximum number of READs for read-ahead on the connection of that loop.
   virtual unsigned most_ahead_on(unsigned) const { return UINT_MAX; }

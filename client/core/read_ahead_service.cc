@@ -5,9 +5,9 @@
 // of the change attribute in its COMPOUND. If the value equals the one known before the READ was sent,
 // nothing changed the file in between, and the data belongs to the version of the kernel's pages
 // (ContentState::change). Every event that makes those pages old also drops the file's cached data (record(),
-// invalidate_data(), a lock that validates). Our own writes remove the data that they overlap before they are
-// answered (note_written()). A server restart drops all cached data. Data that was not confirmed for acregmax
-// is not used.
+// invalidate_data(), a lock after which the file has changed). Our own writes remove the data that they
+// overlap before they are answered (note_written()). A server restart drops all cached data. Data that was
+// not confirmed for acregmax is not used.
 //
 // Application reads have priority. Read-ahead leaves half of the slots free, and over RDMA half of the
 // credits. No read-ahead is queued: each time there is room the next range is computed anew, so a seek
@@ -181,7 +181,7 @@ size_t ReadAheadService::worth_reading_with_open(const NodeRef& node, int flags)
     size = a.size;
   }
   if (size == 0 || size > kSmallFileBytes || size > table_.data().limit()) return 0;
-  // The data of the last kOpenedUnread or more OPENs that had a READ was never read: leave the READ out of
+  // If the data of the last kOpenedUnread or more OPENs that had a READ was never read, leave the READ out of
   // this OPEN's COMPOUND. Every kTriedAgain-th such OPEN still has one, to find out whether that has changed.
   if (opened_unread_ >= kOpenedUnread && ++opened_plain_ % kTriedAgain != 0) return 0;
   return size;

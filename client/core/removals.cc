@@ -47,7 +47,7 @@ Task<Result<>> Removals::rmdir(RequestContext ctx, NodeRef directory, std::strin
     removed = co_await names_.remove_on_server(ctx, directory, std::move(name), true);
   }
   if (removed && !sure && maybe && maybe->child) {
-    // The cached name was not valid, so ask the server whether it was that directory.
+    // The cached name was not valid, so ask the server whether it removed this directory.
     const Result<> there = co_await attributes_.fetch(ctx, maybe->child);
     if (!there && there.error().errnum == ESTALE) NameService::note_removed(maybe->child);
   }

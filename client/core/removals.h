@@ -41,7 +41,7 @@ class Removals {
   HiddenRemovals::Pending perhaps_last_close(const CachedFile& file);
 
  private:
-  // Silly rename: gives an open file a hidden name. True if `name` needed that. kMove: the hidden name
+  // Silly rename: gives an open file a hidden name. False: `name` does not need that. kMove: the hidden name
   // replaces `name`; kBeside: the file has both names.
   enum class Hide : uint8_t { kMove, kBeside };
   Task<Result<bool>> hide_open_file(RequestContext ctx, NodeRef directory, std::string name, Hide how);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeps: one READDIR for many files of a directory (sweeps.h says when). Also opendir(): it fetches the
-// entries with the opening if the attributes that were used after the last opening have expired.
+// Sweeps: one READDIR for many files of a directory (sweeps.h says when). Also decides whether opendir()
+// fetches the entries with the opening: it does if the attributes that were used after the last opening have
+// expired.
 #include "client/core/sweeper.h"
 
 #include <algorithm>

@@ -40,9 +40,11 @@ class Sweeper {
   SweepRef note_asked(const NodeRef& directory);
   // Keeps the entries without a Node until they are looked up (WaitingEntry).
   void keep_waiting(Listing& listing);
-  // `listing` was fetched when its directory was opened.
+  // Records the entries of `listing`, which was fetched when its directory was opened. The directory's sweep
+  // continues behind them.
   Task<> sweep_at_opening(Listing& listing);
-  // A name is not known. True: a READDIR was sent and may have brought it.
+  // For a name that is not cached: sends the sweep's next READDIR, if there is a sweep and it has credit.
+  // True: the READDIR was sent and may have brought the name.
   Task<bool> sweep_for_names(RequestContext ctx, NodeRef directory);
   // The waiting entry of that name from a READDIR, if it is still valid.
   Task<std::optional<Entry>> waiting_entry(RequestContext ctx, NodeRef directory, const std::string& name);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The write limit of a container that has less memory than WriteLimits::kLeast.
+// The smallest write limit in a container, if a quarter of its memory is less than WriteLimits::kLeast.
 constexpr uint64_t kLeastOfSmall = 4u << 20;
 
 // How long memory counts as short after an allocation failed.
@@ -31,7 +31,7 @@ uint64_t WriteRoom::bytes_beside_data() const {
 WriteLimits WriteRoom::fit_writes(uint64_t available) {
   const uint64_t kept = bytes_beside_data() + buffers_.idle_bytes();
   WriteLimits limits = WriteLimits::fitting(available, kept);
-  // WriteLimits::kLeast may be more than the memory of a small container.
+  // In a small container, WriteLimits::kLeast may be more than a quarter of the memory.
   if (const uint64_t total = options_.memory().total; total != 0 && total / 4 < limits.buffers())
     limits = WriteLimits(std::clamp((available + kept) / 4, kLeastOfSmall, limits.buffers()));
   write_limit_.store(limits.buffers(), std::memory_order_relaxed);

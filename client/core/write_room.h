@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WriteRoom: how much written data the mount may hold, by the memory that there is. No I/O. One per mount;
-// any thread.
+// WriteRoom: limits how much written data the mount may hold, depending on the available memory. No I/O. One
+// per mount; any thread.
 #pragma once
 
 #include <atomic>
@@ -32,18 +32,18 @@ class WriteRoom {
   // Of all files.
   WrittenBytes& written() { return written_; }
   const WrittenBytes& written() const { return written_; }
-  // A write of `bytes` begins or ends to wait for room.
+  // A write of `bytes` begins to wait for room, or its wait ends.
   void wait_begins(size_t bytes) { waiting_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void wait_ends(size_t bytes) { waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   // The limit is computed anew when data is written next.
   void forget_limit() { write_limit_.store(0, std::memory_order_relaxed); }
-  // Memory was refused. False: it is known already to be short.
+  // An allocation failed, so memory counts as short for a while. False: it counted as short already.
   bool note_memory_is_short();
 
  private:
   uint64_t bytes_beside_data() const;  // bytes in buffers outside the data cache
   bool keeps_too_much_memory();        // the mount's buffers exceed the limit
-  // An allocation failed recently. Then each write waits until its data is committed.
+  // An allocation failed recently. Then each write waits until the earlier data of its file is committed.
   bool memory_is_short() const;
 
   BufferPool& buffers_;

@@ -3,8 +3,8 @@
 // passes an offset, which is its own idea of the end. It is wrong if another client changed the file since.
 //
 // If that offset equals the end known here, the server is not asked. If they differ, another client wrote,
-// and an open or a lock showed the change here ("cached attributes" are invalid, too). Then all our data is
-// sent first, and the server's size is the end.
+// and the client saw that change at an open or a lock. Then all our data is sent first, and the server's size
+// is the end.
 //
 // Only one write(2) at a time appends to a file. But with O_DIRECT it arrives in several parts at once, and
 // several loops start them in any order. All parts are shifted by the same distance, from the front end's end

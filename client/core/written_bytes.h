@@ -31,7 +31,7 @@ class NFSRDMA_THREAD_SAFETY(scoped_lockable) LockedWrites {
 
   FileWrites* operator->() const { return &writes_; }
 
-  // The analysis does not follow a lock that is a member.
+  // Clang's thread-safety analysis does not follow a lock that is a member.
   void unlock() NFSRDMA_RELEASE() NFSRDMA_UNCHECKED_LOCKS {
     if (!lock_.held()) return;
     const FileWrites::Bytes now = writes_.bytes();

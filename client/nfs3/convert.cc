@@ -145,7 +145,7 @@ FileAttributes from_wire(const fattr3& a) {
   to.gid = a.gid;
   to.rdev_major = a.rdev.specdata1;
   to.rdev_minor = a.rdev.specdata2;
-  // The kernel takes an inode with a larger size for broken.
+  // The kernel treats an inode with a larger size as corrupt.
   to.size = std::min<uint64_t>(a.size, INT64_MAX);
   to.used = std::min<uint64_t>(a.used, INT64_MAX);
   to.atime = to_timespec(a.atime);

@@ -94,7 +94,7 @@ bool_t libnfs_zdr_opaque(ZDR* zdr, char* bytes, uint32_t size) {
 bool_t libnfs_zdr_array(ZDR* zdr, char** array, uint32_t* count, uint32_t most, uint32_t element_bytes,
                         zdrproc_t element) {
   static auto* const theirs = nfsrdma::client::nfs3::own<decltype(libnfs_zdr_array)>("libnfs_zdr_array");
-  // The library multiplies in 32 bits.
+  // The library multiplies in 32 bits: limit the count so that this cannot wrap.
   const bool small = element_bytes == 0 || most <= UINT32_MAX / element_bytes;
   const uint32_t bound = small ? most : UINT32_MAX / element_bytes;
   if (!nfsrdma::client::nfs3::fits(*zdr, bound, 4)) return 0;

@@ -10,8 +10,9 @@ namespace nfsrdma::client::nfs3 {
 Task<Result<AttributesReply>> Nfs3Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
   Nfs3Node& n = nfs3_node(node);
-  // Servers let the owner change the size whatever the mode says, for processes that have the file open for
-  // writing. But truncate(2), and open(2) with O_TRUNC, must check the mode.
+  // Servers let a file's owner change the size whatever the mode says, because a process may have the file
+  // open for writing. But truncate(2), and open(2) with O_TRUNC, need the mode's permission: ask for it with
+  // ACCESS.
   const bool opened_to_write = open && (cached_open(open).access & CachedOpen::kWrite) != 0;
   if (set.size && !opened_to_write)
     NFSRDMA_CO_TRY(

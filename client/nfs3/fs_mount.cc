@@ -16,7 +16,7 @@ namespace {
 
 // The time for UMNT if the server does not answer.
 constexpr Duration kFarewell = std::chrono::seconds(2);
-// libnfs 4.0 accepts messages of up to this and 4096 bytes.
+// libnfs 4.0 accepts messages of up to this size plus 4096 bytes.
 constexpr uint32_t kLibraryIo = 1u << 20;
 
 net::Family family_of(AddressFamily family) {

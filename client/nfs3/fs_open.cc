@@ -61,8 +61,8 @@ Task<Result<OpenReply>> Nfs3Filesystem::open(RequestContext ctx, NodeRef node, i
 Task<Result<CreateReply>> Nfs3Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
   NFSRDMA_CO_TRY(check_new_name(name, protocol_.limits().name_max, "CREATE"));
-  // GUARDED, while the kernel's client uses UNCHECKED: if the file exists, its own permissions must be
-  // checked.
+  // Without O_EXCL this sends GUARDED, while the kernel's client sends UNCHECKED: if the file exists, its own
+  // permissions must be checked (open_existing()).
   std::optional<uint64_t> exclusive;
   if ((flags & O_EXCL) != 0) exclusive = random_verifier();
   uint64_t order = nodes_.next_start();

@@ -63,7 +63,7 @@ class Nfs3Filesystem final : public CachingFilesystem {
                         const RequestContext& ctx, int flags) const;
   // Sets what EXCLUSIVE cannot carry (RFC 1813 section 3.3.8).
   Task<Result<>> finish_exclusive(RequestContext ctx, NodeRef node, uint32_t mode);
-  // CREATE found that the file exists.
+  // Opens a file that CREATE found to exist.
   Task<Result<CreateReply>> open_existing(RequestContext ctx, NodeRef directory, std::string name, int flags);
 
   // --- fs_mount.cc ---

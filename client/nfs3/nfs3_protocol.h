@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nfs3Protocol: Protocol in NFSv3: what the services of client/core ask the server, and what replies bring.
-// The methods are in protocol_*.cc, by subject.
+// Nfs3Protocol: Protocol for NFSv3. It asks the server what the services of client/core want to know, and
+// converts the replies. The methods are in protocol_*.cc, by subject.
 //
-// Every reply brings attributes, and that of a change also some from before it (weak cache consistency, RFC
-// 1813 section 2.6). They replace NFSv4's change_info4, but the server does not guarantee that they are
-// atomic.
+// A reply may bring attributes, and the reply to a change also some from before the change (weak cache
+// consistency, RFC 1813 section 2.6). They replace NFSv4's change_info4, but the server does not guarantee
+// that they are atomic.
 //
 // Owned by the Nfs3Filesystem. Any loop.
 #pragma once
@@ -35,10 +35,10 @@ class Nfs3Protocol final : public Protocol {
 
   FileLimits limits_of(const NodeRef&) const override { return limits_; }
   const FileLimits& limits() const { return limits_; }
-  // Before the first request of an application.
+  // Call it before the first request of an application.
   void set_limits(const FileLimits& limits) { limits_ = limits; }
   uint64_t epoch() const override { return epoch_.load(std::memory_order_acquire); }
-  // A new connection: the server may have restarted before it.
+  // Call it for a new connection: the server may have restarted in between.
   void begin_epoch() { epoch_.fetch_add(1, std::memory_order_acq_rel); }
   std::vector<NodeRef> files_in_use() const override { return files_.all(); }
 
@@ -48,8 +48,8 @@ class Nfs3Protocol final : public Protocol {
   uint32_t export_of(const nfs3::FileAttributes& from);
   // Attributes of a reply to a request that began at `order`, for AttributeService::record().
   AnsweredAttributes answered(const nfs3::PostAttributes& from, uint64_t order, Cause cause = Cause::kAsked);
-  // The same after our change of a file. If no other change lies between the cached attributes and `wcc`, it
-  // was ours alone.
+  // The same after our change of a file, for Cause::kOwn. If wcc.before is the cached change attribute,
+  // nobody else has changed the file.
   AnsweredAttributes answered_own(const nfs3::Wcc& wcc, uint64_t order);
   // Our change of a directory.
   DirectoryChange change_of(const nfs3::Wcc& wcc);
@@ -78,7 +78,7 @@ class Nfs3Protocol final : public Protocol {
                                  bool plus) override;
 
  private:
-  // The directory's change attribute under which its names are known; 0: none.
+  // The change attribute that the directory's cached names belong to; 0: none.
   static uint64_t names_change(const NodeRef& directory);
   // LookupOutcome::names_change. `before`: names_change() before the request.
   static std::optional<uint64_t> names_change(uint64_t before, const nfs3::PostAttributes& after);

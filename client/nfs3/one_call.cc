@@ -160,7 +160,7 @@ int mount_errno(int status) {
 Task<Result<uint16_t>> ask_port(Loop& loop, net::Endpoint server, uint32_t program, uint32_t version) {
   server.set_port(kPortmapperPort);
   PortQuestion question{program, version};
-  // Version 2 supports only IPv4.
+  // Version 2 supports only IPv4; GETADDR is of version 3.
   char netid[] = "tcp6", empty[] = "";
   question.mapping = {program, version, netid, empty, empty};
   uint16_t port = 0;

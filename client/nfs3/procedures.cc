@@ -108,7 +108,7 @@ Task<Result<>> Procedures::null(Credential credential) {
   co_return co_await run(Procedure::kNull, std::move(call), nullptr, 0, 0);
 }
 
-// The rest are alike: arguments into the library's structure, the call, the reply.
+// The other procedures are alike: they fill the library's structure, run the call and return the answer.
 #define NFSRDMA_NFS3_RUN(who, proc, function, NAME, sent, received)                         \
   RawCall call = raw_call<function, NAME##3args, NAME##3res>(std::move(who), args, answer); \
   NFSRDMA_CO_TRY(co_await run(Procedure::proc, std::move(call), &answer, sent, received));  \

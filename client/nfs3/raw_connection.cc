@@ -177,7 +177,7 @@ int RawConnection::call_library(int events) {
 void RawConnection::flush() {
   if (rpc_ == nullptr || writing_) return;
   const int rc = call_library(POLLOUT);
-  // The caller does not expect its call to end during this call.
+  // A call must not end within send() (Hooks::on_end), so the loss is reported later.
   if (rc != 0) {
     return loop_.post([self = shared_from_this(), why = library_error(rpc_)] {
       if (self->rpc_ != nullptr) self->lost(why);
@@ -240,7 +240,7 @@ void RawConnection::destroy() {
 
 void RawConnection::lost(std::string why) {
   const auto self = shared_from_this();
-  // Calls that the library failed while it closed the connection have no reply.
+  // Calls that the library failed while it closed the connection have no reply: they are lost, not refused.
   for (Ended& e : ended_) {
     if (e.end == RawEnd::kRefused) e.end = RawEnd::kLost;
   }

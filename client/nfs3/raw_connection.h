@@ -30,7 +30,7 @@ struct rpc_context;
 
 namespace nfsrdma::client::nfs3 {
 
-// For connect(), wherever the connection goes.
+// The time limit of connect(), for every service.
 inline constexpr Duration kConnectLimit = std::chrono::seconds(10);
 
 // The library calls this at the end of every call.

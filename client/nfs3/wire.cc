@@ -16,7 +16,7 @@ struct StatusRow {
   uint32_t status;
   int errnum;
 };
-// RFC 1813 section 2.6. Every other status is EIO, also those without an errno of their own.
+// RFC 1813 section 2.6. A status that is not in this table, or that has no errno of its own, is EIO.
 constexpr StatusRow kRows[] = {
     {1, EPERM},           // NFS3ERR_PERM
     {2, ENOENT},          // NFS3ERR_NOENT

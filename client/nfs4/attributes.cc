@@ -78,8 +78,8 @@ Attributes to_attributes(const fattr4& from, uint32_t export_index, uint32_t uid
   a.gid = gid;
   a.rdev_major = from.rawdev.specdata1;
   a.rdev_minor = from.rawdev.specdata2;
-  // As Linux' client: the kernel takes an inode with a larger size for broken, and then fails for good if it
-  // is the root.
+  // Limit the size, as Linux' client does: the kernel marks an inode with a larger size as bad. If that inode
+  // is the root, the mount fails for good.
   a.size = std::min<uint64_t>(from.size, INT64_MAX);
   a.used = std::min<uint64_t>(from.has(FATTR4_SPACE_USED) ? from.space_used : from.size, INT64_MAX);
   a.atime = to_timespec(from.time_access);

@@ -23,17 +23,18 @@ extern const nfs4::bitmap4 kFileAttributes;
 extern const nfs4::bitmap4 kDirectoryAcl;
 // The change attribute alone.
 extern const nfs4::bitmap4 kChangeAttribute;
-// READDIR adds these: the file handle, and what it needs for entries that fail or are mount points.
+// For READDIR with attributes: kFileAttributes, the file handle, and what READDIR needs for entries that fail
+// or are mount points.
 extern const nfs4::bitmap4 kEntryAttributes;
-// For READDIR without attributes.
+// For a READDIR that only lists names.
 extern const nfs4::bitmap4 kNameAttributes;
 // What READDIR may return for an export inside the directory, whatever security flavor that export requires.
 extern const nfs4::bitmap4 kBareAttributes;
-// Attributes of a file system, fetched once.
+// Attributes of a file system: its limits, fetched once, and its space, fetched for each statfs(2).
 extern const nfs4::bitmap4 kLimitAttributes;
 extern const nfs4::bitmap4 kSpaceAttributes;
 
-// What one operation may carry on a file system of the server.
+// The limits of one file system of the server, and the attributes that an exclusive create may set.
 struct ExportLimits {
   uint32_t rsize = 65536, wsize = 65536;      // bytes
   uint32_t name_max = 255;                    // bytes
@@ -44,7 +45,7 @@ struct ExportLimits {
 // The limits of the server's file systems, by export index (client/core/attributes/exports.h). Any thread.
 class ExportLimitsTable {
  public:
-  // Nothing: not fetched yet.
+  // Returns nothing if they are not fetched yet.
   std::optional<ExportLimits> get(uint32_t export_index) const;
   void set(uint32_t export_index, const ExportLimits& limits);
 

@@ -4,8 +4,8 @@
 // In every mode, "1000" is a number (servers send numbers to AUTH_SYS clients that use numbers). With
 // `idmap=nfsidmap`, "user@domain" is mapped by libnfsidmap, which is loaded only then. Otherwise, and for
 // unknown names, the result is the anonymous ID 65534. libnfsidmap may block on a directory service. So it
-// runs on its own thread, its answers are cached for ten minutes, and a waiting request does not block its
-// loop.
+// runs on its own thread, the IDs of names are cached for ten minutes, and a waiting request does not block
+// its loop.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class IdMap {
   };
   struct Question {
     Kind kind;
-    std::string name;  // if not empty: map this name to an ID
+    std::string name;  // with `number`: map this name to an ID
     uint32_t id = 0;
     Completion<std::string>* text = nullptr;
     Completion<uint32_t>* number = nullptr;

@@ -9,7 +9,7 @@ namespace nfsrdma::filer::links::crowd {
 
 namespace {
 
-// The owner of a connection: its address, and there the principal if one is known.
+// The owner of a connection: its address and, if it has used a session, the principal of that session.
 using Address = std::string;
 using Owner = std::tuple<Address, bool, rpc::auth_flavor, uint32_t>;
 

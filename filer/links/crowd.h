@@ -2,13 +2,14 @@
 // Crowd: selects which connections to close when there are too many, or when they hold too much memory.
 //
 // At the limit, a new connection replaces an existing one:
-// - If connections that never used a session are more than an eighth of the limit, or if there are no others:
-//   the oldest of them, at the address with most of them. A client has a session within a few round trips.
-// - Otherwise a client's connection: at the address with most connections, of the principal with most of
-//   these, the one silent for longest. Its client reconnects and finds its session again. A principal with at
-//   most a sixteenth of the limit loses none.
-// - Otherwise the oldest connection without a session, as in the first rule. If there is none, the new
-//   connection is refused.
+// - If connections that never used a session are more than an eighth of the limit, or if there are no others,
+//   one of them is closed: the oldest one from the address that has most of them. A client has a session
+//   within a few round trips.
+// - Otherwise a client's connection is closed. The rule takes the address with most clients' connections, the
+//   principal with most of these, and of its connections the one silent for longest. Its client reconnects
+//   and finds its session again. A principal with at most a sixteenth of the limit loses none.
+// - If that principal loses none, the oldest connection without a session is closed, as in the first rule. If
+//   there is none, the new connection is refused.
 //
 // On loopback all peers have the same address and only principals tell them apart. Elsewhere a peer may claim
 // any principal, so the address is compared first.

@@ -24,7 +24,8 @@ namespace nfsrdma::filer::links {
 
 using LinkId = uint64_t;  // 1, 2, 3... in the order of accept; never reused
 
-// Where READ's data is in a reply, for links that place it directly; `offset` counts from the XID.
+// Where READ's data and READLINK's text are in a reply, for links that place them directly; `offset` counts
+// from the XID.
 using BulkPlaces = std::vector<rpc::BulkPlace>;
 
 class Link {
@@ -55,7 +56,7 @@ class Link {
   virtual void close(bool abort) = 0;
   // Sets the credits granted in each reply from the next one on. Does nothing over TCP.
   virtual void grant(uint32_t credits) { (void)credits; }
-  // The peer has used a session.
+  // Called when the peer first uses a session. An RDMA link then grants all its credits.
   virtual void recognised() {}
   // Bytes that the peer makes the server hold: incomplete calls, and replies not yet sent. Loop thread only.
   virtual size_t held_bytes() const { return 0; }
@@ -80,7 +81,7 @@ inline void recognise(Link& link, const tree::Principal& owner) {
 
 // Events of a link. They are called on its loop.
 struct LinkEvents {
-  std::function<void(const LinkPtr&)> on_held;  // held_bytes() has changed by 64 KiB or more
+  std::function<void(const LinkPtr&)> on_held;  // held_bytes() has changed (TCP: by 64 KiB or more)
   // RPC-over-RDMA: a call's header was received. If an error is returned, the link sends it and drops the
   // call.
   std::function<std::optional<rpcrdma::error>(const LinkPtr&, const rpcrdma::header&)> on_header;

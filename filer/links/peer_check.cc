@@ -27,7 +27,8 @@ namespace {
 constexpr unsigned kFirstUnreserved = 1024;  // IPPORT_RESERVED
 constexpr size_t kAnswerBytes = 4096;
 
-// IPv4 addresses as such, also if an IPv6 socket has them as IPv4-mapped addresses.
+// Converts an IPv4-mapped address, as an IPv6 socket has it, to the IPv4 address. Other addresses stay as
+// they are.
 asio::ip::address plain(const asio::ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());

@@ -64,8 +64,8 @@ void TcpLink::start() {
   read_ol();
 }
 
-// Runs `fn` on the loop at the end of its turn. Other threads must not touch the socket, and callbacks of
-// this link are sent from there after they return.
+// Runs `fn` on the loop at the end of its turn. Other threads must not touch the socket. What a callback of
+// this link sends is written only after the callback has returned.
 void TcpLink::on_loop(std::function<void()> fn) {
   loop_.at_end_of_turn([self = shared_from_this(), fn = std::move(fn)] { fn(); });
 }

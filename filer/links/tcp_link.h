@@ -72,7 +72,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   RecordReader reader_;
   const size_t fragment_bytes_;
   const std::chrono::milliseconds patience_;
-  // Of kReadBytes. Untouched pages take no memory, so an idle connection costs none.
+  // The size is kReadBytes. Untouched pages take no memory, so an idle connection costs none.
   const std::unique_ptr<std::byte[]> buffer_;
   std::deque<Outgoing> queue_;
   size_t queued_bytes_ = 0;

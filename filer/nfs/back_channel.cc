@@ -12,8 +12,8 @@ namespace {
 constexpr std::chrono::milliseconds kDelayedRetry{50};
 constexpr std::chrono::milliseconds kRefusedRetry{1000};
 constexpr unsigned kMostDoublings = 4;
-// Number of results kept for CallbackResult queries; number of those kept with the client's reply; longest
-// reply kept, in bytes.
+// The number of results kept for result(), the number of them kept with the client's reply, and the longest
+// reply that is accepted, in bytes.
 constexpr size_t kKeptResults = 4096;
 constexpr size_t kKeptReplies = 64;
 constexpr size_t kLongestReply = 64u << 10;

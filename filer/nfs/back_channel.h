@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // BackChannel: the server's calls to its clients (RFC 8881 sections 2.10.6.2, 2.10.6.3, 20).
 //
-// Each callback takes a slot of its session's back channel and waits in it: for a connection if the session
-// has none, then for the reply. If its connection is lost, it is sent again on the next one with the same
-// slot and sequence ID. A slot's sequence ID advances only when CB_SEQUENCE was answered with NFS4_OK. A
-// callback answered with NFS4ERR_DELAY is repeated after 50 ms if `repeat_on_delay` is set. A callback that
-// is refused is repeated while it is still wanted, after 1, 2, 4, 8 and then every 16 s.
+// Each callback waits until its session's back channel has a connection and a free slot, and keeps the slot
+// until the reply. If its connection is lost, it is sent again on the next one with the same slot and
+// sequence ID. A slot's sequence ID advances only when CB_SEQUENCE was answered with NFS4_OK. A callback
+// answered with NFS4ERR_DELAY is repeated after 50 ms if `repeat_on_delay` is set. A callback that is refused
+// is repeated while it is still wanted, after 1, 2, 4, 8 and then every 16 s.
 //
 // Tests may override any field that is sent. Guarded by the server's lock.
 #pragma once

@@ -379,7 +379,7 @@ void CompoundRun::put(const Res& res) {
 void CompoundRun::put_status(nfs_opnum4 op, nfsstat4 status) {
   xdr::Encoder x(c_.reply);
   x(op) && x(status);
-  // SETATTR and LOCK have more than a status when they fail.
+  // A failed SETATTR, and LOCK and LOCKT with NFS4ERR_DENIED, return more than a status.
   if (op == OP_SETATTR) x(bitmap4{});
   if (status == NFS4ERR_DENIED && (op == OP_LOCK || op == OP_LOCKT))
     x(LOCK4denied{0, NFS4_UINT64_MAX, WRITE_LT, {}});

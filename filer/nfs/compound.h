@@ -2,10 +2,11 @@
 // CompoundRun: executes one COMPOUND, from its arguments to its reply (RFC 8881 section 16.2).
 //
 // start() executes it completely or up to a stop. It stops after SEQUENCE if a fault asked for that, or
-// before an operation that conflicts with a delegation, whose holder has been asked or recalled. resume()
-// executes the rest. Operations are decoded one by one as they are reached, so those in front of a malformed
-// one (NFS4ERR_BADXDR) have been executed. Results are encoded into reply(). Its size is checked against the
-// session's limits before an operation that changes the server is executed (sections 2.10.6.4, 15.1.3.6).
+// before an operation that conflicts with a delegation. The delegation is then being recalled, or its holder
+// is being asked (CB_GETATTR). resume() executes the rest. Operations are decoded one by one as they are
+// reached, so those in front of a malformed one (NFS4ERR_BADXDR) have been executed. Results are encoded into
+// reply(). Its size is checked against the session's limits before an operation that changes the server is
+// executed (sections 2.10.6.4, 15.1.3.6).
 //
 // All functions need the server's lock. The run keeps the message, because arguments point into it.
 #pragma once

@@ -43,8 +43,8 @@ struct Context {
   std::string name;      // for the journal
 
   uint64_t began = 0;  // StateTable::delegations_moved() when the COMPOUND began
-  // Explains NFS4ERR_DELAY: a delegation conflicts and its holder has been asked or recalled, so a short wait
-  // may help.
+  // Explains NFS4ERR_DELAY: a conflicting delegation is being recalled, or its holder is being asked
+  // (CB_GETATTR), so a short wait may help.
   bool delegation_in_the_way = false;
 
   bool last() const { return index + 1 == operations; }

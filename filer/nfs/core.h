@@ -27,8 +27,8 @@ class Core {
  public:
   Core(const Options& options, BackChannel::Environment environment);
 
-  // Handles expired leases, the end of the grace period and recalls that clients did not answer in time.
-  // Called before each COMPOUND and after the clock was moved.
+  // Handles expired leases, the end of the grace period, and recalled delegations that were not returned in
+  // time. Called before each COMPOUND and after the clock was moved.
   void tick();
   // Passes switches on to the objects that keep copies of them.
   void apply_switches() {
@@ -42,7 +42,8 @@ class Core {
   // Stores which clients may reclaim, if that has changed. Called before the operation that changed it is
   // answered.
   void save_clients();
-  // Records that an exclusive create with this verifier made the file, or asks whether it did.
+  // created() records that an exclusive create with this verifier made the file. was_created_by() returns
+  // whether one did.
   void created(tree::Node& node, const nfs4::verifier4& verifier);
   bool was_created_by(const tree::Node& node, const nfs4::verifier4& verifier) const;
   // The values of time_access and time_modify (whole seconds) that store a verifier
@@ -54,13 +55,13 @@ class Core {
   // Called when another client requests something that conflicts with `state`. If its client's lease has
   // expired (Expiry::kCourtesy), the state is revoked and the result is true.
   bool take_from_expired(state::State& state);
-  // Whether the client may have one more state (StateTable::Limits); if not, the answer is NFS4ERR_DELAY. If
-  // the limit of all clients is reached, and not this client's own, clients with expired leases are forgotten
-  // for it, the longest expired first.
+  // Whether the client may have one more state (StateTable::Limits); if not, the operation is answered
+  // NFS4ERR_DELAY. At the limit for all clients together, other clients with expired leases are forgotten
+  // first, beginning with the longest expired.
   bool room_for_state(state::Client& client);
-  // As room_for_state(), for an OPEN of a file that nobody has open. It may need a file descriptor of the
-  // server for long, for example if the file is removed while open. One client may have half of those
-  // descriptors.
+  // As room_for_state(), for an OPEN of a file that nobody has open. Such an open may occupy one of the
+  // server's file descriptors until CLOSE, for example if the file is removed while open. One client may
+  // occupy half of these descriptors.
   bool room_for_open(state::Client& client, const tree::FileSystem& fs);
   bool room_for_locks(state::Client& client, ptrdiff_t more);
 

@@ -161,8 +161,8 @@ HeldAttributes ask_holder(Context& c, tree::Node& node) {
   // Section 10.4.3: if the holder reports the change attribute that came with the delegation, the file has
   // not been modified.
   if (told.change == state->granted_change) return {};
-  // Otherwise the server changes its own change attribute and time_modify, so that no value of theirs
-  // describes two contents.
+  // Otherwise the server changes its own change attribute and time_modify, so that no value of these
+  // attributes describes two contents.
   const settime4 now{SET_TO_SERVER_TIME4, {}};
   const nfsstat4 status = c.core.tree.set(node, {.modified = now}, tree::Principal::superuser());
   return {status, told.size};
@@ -172,7 +172,7 @@ open_delegation4 reclaim_delegation(Context& c, const tree::NodePtr& node, open_
   if (!c.core.switches.give_delegations_back) return {};
   if (type != OPEN_DELEGATE_READ && type != OPEN_DELEGATE_WRITE) return {};
   const bool write = type == OPEN_DELEGATE_WRITE;
-  // The client repeats its reclaim.
+  // A repeated reclaim gets the delegation that the first one was granted, if the type is the same.
   if (const state::State* held = c.core.states.find_delegation(*c.client, node->id)) {
     return held->write == write ? describe(*held, held->id) : open_delegation4{};
   }

@@ -74,8 +74,8 @@ ACCESS4res execute(Context& c, const ACCESS4args& args) {
   if ((bits & tree::kMayRead) != 0) granted |= ACCESS4_READ;
   if ((bits & tree::kMayExecute) != 0) granted |= dir ? ACCESS4_LOOKUP : ACCESS4_EXECUTE;
   if ((bits & tree::kMayWrite) != 0 && !node.fs->read_only) {
-    // For a directory as access(2) reports it. Changing its entries also needs search permission, hence
-    // DELETE.
+    // MODIFY and EXTEND of a directory need write permission only, as access(2) reports it. Removing an entry
+    // also needs search permission, and so does DELETE.
     granted |= ACCESS4_MODIFY | ACCESS4_EXTEND;
     if (dir && (bits & tree::kMayExecute) != 0) granted |= ACCESS4_DELETE;
   }

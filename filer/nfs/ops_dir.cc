@@ -11,8 +11,8 @@ using namespace nfs4;
 
 namespace {
 
-// During the grace period no name may disappear, because a client may still reclaim an open of it
-// (NFS4ERR_GRACE in section 15.2).
+// During the grace period LINK, REMOVE and RENAME are refused, because a client may still reclaim an open of
+// the file (NFS4ERR_GRACE in section 15.2).
 bool names_are_frozen(const Context& c) {
   return c.core.recovery.in_grace();
 }

@@ -10,7 +10,7 @@ using namespace nfs4;
 
 namespace {
 
-// "an error will be returned": the error of section 15.2 for the type, if it is not a regular file.
+// If the object is not a regular file, "an error will be returned": the error of section 15.2 for its type.
 nfsstat4 need_regular(const Context& c) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return status;
   switch (c.current.node->type) {

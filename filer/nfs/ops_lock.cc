@@ -74,7 +74,8 @@ tree::Answer<Locker> find_locker(Context& c, const locker4& locker) {
   if (locker.new_lock_owner) {
     found.open = *state;
     found.owner = locker.lock_owner.owner;
-    // "or the client does not have the stateid available": this owner may have locked the file before.
+    // The client also sends its lock-owner if it "does not have the stateid available": this owner may have
+    // locked the file before.
     found.lock = c.core.states.find_lock(*found.open, found.owner);
   } else {
     found.lock = *state;

@@ -140,7 +140,7 @@ nfsstat4 Opening::found(tree::NodePtr node) {
 nfsstat4 Opening::create(const tree::NodePtr& dir) {
   const createhow4& how = args_.openhow.how;
   if (!tree::may(*dir, c_.who, tree::kMayWrite)) return NFS4ERR_ACCESS;
-  // Checked before the file is created.
+  // The room is checked here, before the file is created. check_room() would be too late.
   if (!c_.core.room_for_open(*c_.client, *dir->fs)) return NFS4ERR_DELAY;
   // "not in suppattr_exclcreat, the server MUST return NFS4ERR_INVAL".
   if (how.mode == EXCLUSIVE4_1 && !tree::exclusive_create_attributes().contains(how.createattrs.attrmask)) {

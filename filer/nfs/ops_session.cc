@@ -89,7 +89,7 @@ DESTROY_SESSION4res execute(Context& c, const DESTROY_SESSION4args& args) {
   if (s == nullptr) return refused<Res>(NFS4ERR_BADSESSION);
   // "DESTROY_SESSION MUST be the final operation in the COMPOUND request."
   if (s == c.session && !c.last()) return refused<Res>(NFS4ERR_NOT_ONLY_OP);
-  // The only protection under SP4_NONE: another user of a machine cannot destroy somebody's sessions.
+  // Under SP4_NONE this check alone keeps another user of the client's machine from destroying the session.
   if (!s->client->who.same_user(c.who)) return refused<Res>(NFS4ERR_WRONG_CRED);
   const links::LinkId link = c.link->id();
   if (!s->fore_links.contains(link) && !s->back_links.contains(link)) {

@@ -80,7 +80,7 @@ enum class Delegations : uint8_t {
 struct Switches {
   bool atomic_change_info = true;
   bool preserve_unlinked = true;   // OPEN4_RESULT_PRESERVE_UNLINKED
-  bool verifier_in_times = false;  // of an exclusive create, kept as Linux' server and nfs-ganesha keep it
+  bool verifier_in_times = false;  // exclusive creates keep their verifier in times, as on Linux' server
   bool lose_unstable_on_restart = true;
   // Client IDs, sessions and reply caches survive; opens, locks and delegations do not.
   bool keep_sessions_on_restart = false;

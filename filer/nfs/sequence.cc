@@ -105,7 +105,8 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
     v.kept = &slot;
     return v;
   }
-  // The first request on a slot has sequence ID 1: an unused slot's value is 0.
+  // A new request has the next sequence ID. It is 1 on an unused slot, whose value is 0. A retired slot
+  // accepts 1 as well.
   const bool fresh = slot.retired && args.sa_sequenceid == 1;
   if (args.sa_sequenceid != slot.sequence + 1 && !fresh) return refuse_with(NFS4ERR_SEQ_MISORDERED);
   if (slot.in_progress)

@@ -34,8 +34,8 @@ struct Message {
 
 SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, const Message& message);
 
-// Stores the reply of an executed request; `items` are the parts of `reply` that may be placed. The request
-// may have destroyed the session.
+// Stores the reply of an executed request; `items` are the parts of `reply` that are eligible for direct data
+// placement (RFC 8267 section 6.1). The request may have destroyed the session.
 void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
                      const ByteVector& reply, const links::BulkPlaces& items);
 

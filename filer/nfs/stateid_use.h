@@ -11,9 +11,9 @@
 
 namespace nfsrdma::filer::nfs {
 
-// "When 'other' is zero and 'seqid' is one, the stateid represents the current stateid": returns that one,
-// with seqid zero unless `keep_seqid` is set (CLOSE, OPEN_DOWNGRADE). NFS4ERR_BAD_STATEID if there is no
-// current stateid.
+// Returns `given`, or the current stateid if `given` stands for it: "When 'other' is zero and 'seqid' is one,
+// the stateid represents the current stateid". The current stateid gets seqid zero unless `keep_seqid` is set
+// (CLOSE, OPEN_DOWNGRADE). NFS4ERR_BAD_STATEID if there is no current stateid.
 tree::Answer<nfs4::stateid4> substitute_current(const Context& c, const nfs4::stateid4& given,
                                                 bool keep_seqid);
 

@@ -19,8 +19,8 @@ constexpr uint32_t kSessionFlags =
     CREATE_SESSION4_FLAG_PERSIST | CREATE_SESSION4_FLAG_CONN_BACK_CHAN | CREATE_SESSION4_FLAG_CONN_RDMA;
 
 // "If the client selects a value for ca_maxresponsesize such that a replier on a channel could never send a
-// response, the server SHOULD return NFS4ERR_TOOSMALL": the smallest replies, to SEQUENCE alone and to
-// CB_SEQUENCE with CB_RECALL. The RFC sets no minimum for ca_maxrequestsize.
+// response, the server SHOULD return NFS4ERR_TOOSMALL": these sizes fit the smallest replies, to SEQUENCE
+// alone and to CB_SEQUENCE with CB_RECALL. The RFC sets no minimum for ca_maxrequestsize.
 constexpr uint32_t kSmallestResponse = 128;
 constexpr uint32_t kSmallestCallbackReply = 128;
 
@@ -192,8 +192,8 @@ bool ClientTable::has_share(const tree::Principal& who, const std::string& addre
   return his < std::max(left / 4, kOwnShare) && (here || from_there < std::max(left, kOwnShare));
 }
 
-// Removes one client without a valid claim: an unconfirmed one, else the one whose lease expired first.
-// Returns false if there is none.
+// Removes one unconfirmed client, else the client whose lease expired first. Returns false if there is
+// neither.
 bool ClientTable::make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
                             const std::function<bool(const Client&)>& whose) {
   Client* chosen = nullptr;
@@ -220,8 +220,9 @@ CREATE_SESSION4res ClientTable::create_session(const CREATE_SESSION4args& args, 
   // the replay check, because a replay would return another user's session. Nothing changes, not even the
   // sequence ID.
   if (!client->who.same_user(who)) return res.status = NFS4ERR_CLID_INUSE, res;
-  // A replay. After a refusal the arguments are checked again instead: clients written for Linux' server,
-  // where a refusal does not use up the sequence ID, send better arguments with the same one.
+  // A replay gets the stored reply. After a refusal the arguments are checked again instead: clients written
+  // for Linux' server, where a refusal does not use up the sequence ID, send better arguments with the same
+  // sequence ID.
   const bool again = args.csa_sequence == client->create_sequence;
   if (again && !is_refusal(client->create_reply.status)) return client->create_reply;
   if (!again && args.csa_sequence != client->create_sequence + 1)
@@ -248,8 +249,8 @@ nfsstat4 ClientTable::negotiate(const CREATE_SESSION4args& args, CREATE_SESSION4
   const channel_attrs4& fore = args.csa_fore_chan_attrs;
   const channel_attrs4& back = args.csa_back_chan_attrs;
   if (fore.ca_maxresponsesize < kSmallestResponse) return NFS4ERR_TOOSMALL;
-  // Also checked for a back channel that may be bound to a connection later. Without slots there will be
-  // none.
+  // The check includes a back channel that may be bound to a connection later. Without slots (ca_maxrequests)
+  // there will be no back channel.
   const bool has_back = wants_back || back.ca_maxrequests > 0;
   if (has_back && (back.ca_maxresponsesize < kSmallestCallbackReply || back.ca_maxoperations < 2))
     return NFS4ERR_TOOSMALL;

@@ -31,9 +31,10 @@ class ClientTable {
     uint32_t max_slots = 64;
     // Limits for all clients. At a limit one client is removed for a new one: an unconfirmed client, else the
     // one whose lease expired first. If there is none, EXCHANGE_ID fails with NFS4ERR_DELAY and
-    // CREATE_SESSION with NFS4ERR_NOSPC. One principal at one address may have at most a quarter of
-    // the number still free. One address may have at most the number still free, that is half of all (except
-    // loopback, where principals are known). kOwnShare is always allowed, so a new client finds room.
+    // CREATE_SESSION with NFS4ERR_NOSPC. One principal at one address may have at most a quarter of the
+    // number still free. One address may have at most the number still free, and so at most half of all; this
+    // limit does not apply to loopback, which all local users share. kOwnShare is always allowed, so a new
+    // client finds room.
     size_t max_clients = 4096;
     size_t max_sessions = 8192;
   };
@@ -93,7 +94,8 @@ class ClientTable {
   Client* find_record(const std::string& ownerid, bool confirmed);
   bool make_room(const Client* except, LeaseClock::Duration now, LeaseClock::Duration lease,
                  const std::function<bool(const Client&)>& whose = {});
-  // Whether this principal and this address may have one more; `of` says how many a client has.
+  // Whether this principal and this address may have one more client or session; `of` returns a client's
+  // number.
   bool has_share(const tree::Principal& who, const std::string& address, size_t there, size_t most,
                  size_t (*of)(const Client&));
   nfs4::EXCHANGE_ID4res answer(const Client& client) const;
@@ -110,8 +112,8 @@ class ClientTable {
   std::unordered_map<nfs4::sessionid4, std::unique_ptr<Session>> sessions_;
   ReplyMemory reply_memory_;
 
-  // No client is overdue before look_at_ with the two periods below, because renewals and new clients only
-  // come later.
+  // With the two periods below, no client is overdue before look_at_: a client that is renewed or new becomes
+  // overdue only later.
   LeaseClock::Duration look_at_{-1};
   LeaseClock::Duration looked_lease_{0};
   LeaseClock::Duration looked_kept_{0};

@@ -41,7 +41,7 @@ struct ReclaimRecord {
   std::vector<Lock> locks;
   std::vector<Delegation> delegations;
   bool spoiled = false;  // an edge condition applies: no reclaim
-  // It is known that the client held state, but not which; every reclaim is accepted.
+  // Stable storage records that the client may reclaim, but not which state; every reclaim is accepted.
   bool unverified = false;
 };
 
@@ -56,8 +56,8 @@ class Recovery {
   void begin_grace(LeaseClock::Duration now, LeaseClock::Duration length);
   // State that was not reclaimed is lost.
   void end_grace();
-  // Called for each reclaim: "Some additional time ... to effect lock reclaims may be added". Adds a second
-  // at a time, in all at most the length of the period.
+  // Called for each reclaim: "Some additional time ... to effect lock reclaims may be added". The period then
+  // lasts at least one second more. In all, at most its own length is added.
   void reclaimed(LeaseClock::Duration now);
   // Ends the grace period when its time is over; returns true if it ended now.
   bool expire(LeaseClock::Duration now);

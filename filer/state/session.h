@@ -32,7 +32,7 @@ struct Slot {
   uint64_t told = 0;        // Session::target_turn when the last reply was sent
   bool whole = false;       // `reply` is the complete reply, not only the result of SEQUENCE
   ByteVector reply;         // as sent; the space for the RPC header is in front
-  links::BulkPlaces items;  // the parts of `reply` that may be placed
+  links::BulkPlaces items;  // the parts of `reply` eligible for direct data placement
   nfs4::SEQUENCE4resok result;
   uint64_t digest = 0;  // of the operations after SEQUENCE, to detect false retries
   tree::Principal who;
@@ -81,7 +81,7 @@ struct Client {
   std::vector<State*> states{};  // all its states in StateTable, including revoked ones
   size_t locks = 0;              // byte ranges
   size_t pinned = 0;             // opens and delegations of files that keep a descriptor (Node::pinned)
-  bool told_full = false;        // its limit has been logged
+  bool told_full = false;        // the lack of room for its state has been logged
 
   // For CREATE_SESSION: "the size of the client ID reply cache is of one slot" (section 18.36.4).
   nfs4::sequenceid4 create_sequence = 0;

@@ -180,7 +180,7 @@ void StateTable::count_pins(tree::NodeId node) {
 void StateTable::remove(State& state) {
   while (!state.locks.empty()) {
     State& lock = *state.locks.back();
-    // FREE_STATEID acknowledges each revoked lock, even after its open is gone.
+    // A revoked lock stateid stays until FREE_STATEID acknowledges it, even after its open is gone.
     if (lock.live()) {
       remove(lock);
     } else {

@@ -38,7 +38,7 @@ struct State {
   tree::NodePtr node;
   Revoked revoked = Revoked::kNo;
 
-  // For an open, and for the access that a lock stateid inherits through `open`.
+  // For an open. A lock stateid uses only `owner`; it has the access of its `open` (share_access()).
   std::string owner;  // open-owner, or lock-owner
   uint32_t access = 0;
   uint32_t deny = 0;

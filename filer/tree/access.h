@@ -45,7 +45,7 @@ inline bool owns(const Node& node, const Principal& caller) {
 }
 
 // Whether `who` may remove `node` from `dir`: it needs write and search permission, and in a sticky directory
-// it must own one of both.
+// it must own the directory or the object.
 inline bool may_delete(const Node& dir, const Node& node, const Principal& who) {
   if (!may(dir, who, kMayWrite | kMayExecute)) return false;
   return (dir.mode & 01000) == 0 || owns(dir, who) || owns(node, who);

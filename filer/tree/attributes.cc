@@ -235,9 +235,9 @@ nfsstat4 apply_changes(Tree& tree, Node& node, const Changes& c, const Principal
   if (const nfsstat4 status = check_allowed(node, c, who); status != NFS4_OK) return status;
   NewAttributes to{.uid = c.uid, .gid = c.gid, .accessed = c.accessed, .modified = c.modified};
   uint32_t mode = node.mode;
-  // chown(2) clears set-ID bits, of root's files too: "the set-user-ID and set-group-ID mode bits ... are
-  // cleared". The group's bit stays if the group may not execute the file, because then it does not mean
-  // set-group-ID.
+  // chown(2) clears set-ID bits, also when root calls it: "the set-user-ID and set-group-ID mode bits ... are
+  // cleared". When root calls it, the group's bit stays if the group may not execute the file, because then
+  // the bit does not mean set-group-ID.
   if ((c.uid || c.gid) && !node.is_directory()) {
     mode &= ~04000u;
     if ((mode & 010) != 0 || !who.root()) mode &= ~02000u;

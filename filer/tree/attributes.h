@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversion between nodes and fattr4 (RFC 8881 sections 5.6 to 5.8).
 //
-// Supported are all REQUIRED attributes, and the RECOMMENDED ones that a POSIX client uses. owner and
+// All REQUIRED attributes are supported, and the RECOMMENDED ones that a POSIX client uses. owner and
 // owner_group are decimal numbers, as AUTH_SYS clients expect (section 5.9). Setting follows POSIX and
 // answers BADOWNER, PERM, INVAL or ATTRNOTSUPP: only root changes the owner; the owner may change mode,
 // times, and the group to one that it belongs to.

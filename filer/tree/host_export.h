@@ -17,8 +17,8 @@ struct HostExport {
   std::string path;       // absolute path in the server's name space; not "/"
   std::string directory;  // on the host
   bool read_only = false;
-  // Applies if the server can act as its callers, that is as root. Otherwise every caller is the server's own
-  // user.
+  // Applies if the server runs as root and so can act as its callers. Otherwise every caller is the server's
+  // own user.
   Squash squash = Squash::kRoot;
   // Changes reach the disk before they are answered. False: the host decides when, except for COMMIT and
   // stable WRITEs.

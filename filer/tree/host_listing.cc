@@ -22,8 +22,8 @@ uint64_t cookie_of(const SipHash& hash, const std::string& name) {
 }  // namespace
 
 Answer<HostListing> HostListing::read(int directory, const SipHash& hash) {
-  // Opened through /proc: opening "." would need search permission, which a directory may lack that can be
-  // read.
+  // The directory is opened through /proc. Opening "." would need search permission, which a readable
+  // directory may lack.
   const int fd = open(host_path(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return refuse(status_of(errno));
   DIR* stream = fdopendir(fd);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HostListing: the names in one directory of the host, with READDIR cookies that need no memory.
 //
-// A name's cookie is a keyed hash of the name, and entries are in the order of their cookies. It does not
-// depend on other names, on telldir(3), or on a restart with the same key. A reader that continues from a
+// A name's cookie is a keyed hash of the name, and entries are in the order of their cookies. A cookie does
+// not depend on other names, on telldir(3), or on a restart with the same key. A reader that continues from a
 // cookie therefore sees every name that existed all the time exactly once. If two names have the same hash
 // (one pair among some billions of names), the second gets the next cookie.
 #pragma once

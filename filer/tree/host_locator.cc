@@ -213,7 +213,7 @@ Answer<std::string> HostLocator::unseal(ConstBytes handle) const {
   if (all.size() < kSealBytes + 1) return refuse(NFS4ERR_BADHANDLE);
   std::string identity(all.substr(kSealBytes));
   if (seal_of(identity) != word_at(all, 0)) return refuse(NFS4ERR_BADHANDLE);
-  // The seal is valid, but an earlier run with other privileges used the other kind of identity.
+  // A handle from an earlier run with other privileges has a valid seal, but the other kind of identity.
   const size_t least = by_kernel_ ? 1 + sizeof(int) : 1 + 2 * sizeof(uint64_t);
   if (identity.front() != (by_kernel_ ? kKernel : kInode) || identity.size() < least)
     return refuse(NFS4ERR_STALE);

@@ -55,7 +55,7 @@ class HostLocator {
 
   // Records where an inode was seen.
   void saw(uint64_t inode, uint64_t directory, std::string_view name);
-  // The inode has no name any more.
+  // Forgets an inode that has no name any more.
   void lost(uint64_t inode) { places_.erase(inode); }
 
   ByteVector seal(const std::string& identity) const;

@@ -221,7 +221,7 @@ nfsstat4 HostStore::rename(Node& from, std::string_view old_name, Node& to, std:
     error = renameat(*source, old_one.c_str(), *target, new_one.c_str()) == 0 ? 0 : errno;
   });
   if (!acted) return NFS4ERR_SERVERFAULT;
-  // An object in the way that cannot be replaced is NFS4ERR_EXIST (RFC 8881 section 18.26.3).
+  // If the target exists and cannot be replaced, the error is NFS4ERR_EXIST (RFC 8881 section 18.26.3).
   if (error == EISDIR || error == ENOTDIR || error == ENOTEMPTY) return NFS4ERR_EXIST;
   if (error != 0) return status_of(error);
   changed(**node);

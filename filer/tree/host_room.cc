@@ -56,8 +56,8 @@ void HostStore::make_room() {
   }
 }
 
-// False for objects without a name, for those whose place is not known, and for those that only the
-// creation's descriptor may write.
+// False for objects that are not regular files, for files without a name or at an unknown place, and for
+// files that only the descriptor of their creation may read or write.
 bool HostStore::can_be_opened_again(const HostNode& node) {
   struct statx facts {};
   if (node.type != NF4REG || node.links == 0) return false;
@@ -76,7 +76,8 @@ HostStore::Crowd HostStore::crowd() {
   return {order_.size(), 2 * most_nodes_};
 }
 
-// The descriptor used for writing may be the last one that reports a write error.
+// Writes unstable data to disk before `writer` is closed. `writer` may be the last descriptor that reports a
+// write error.
 void HostStore::write_out(HostNode& node) {
   if (!node.unstable) return;
   if (fsync(node.writer.get()) != 0) note_loss();

@@ -107,7 +107,7 @@ uint64_t largest_file(int directory) {
 }
 
 // Whether the file system decides by mode and ACL alone. Others (FUSE, NFS, /proc) may refuse what the mode
-// allows; there the host is asked as the caller before the server reads anything for it.
+// allows. There the server asks the host with the caller's identity before it reads anything for the caller.
 bool decides_by_modes(int fd) {
   struct statfs facts {};
   if (fstatfs(fd, &facts) != 0) return false;
@@ -262,7 +262,8 @@ void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
   const auto mode = static_cast<uint32_t>(facts.stx_mode & 07777);
   const bool moved = ctime != node.ctime || facts.stx_size != node.size || facts.stx_nlink != node.links ||
                      mode != node.mode;
-  // A recent ctime is not used alone: the plain value follows when the tick is over.
+  // While the ctime is recent, the value is the ctime plus 1, because another change may get the same ctime.
+  // When the tick is over, the value changes once more (`settled`).
   const auto value = static_cast<uint64_t>(ctime) + (fresh ? 1 : 0);
   const bool settled = node.doubtful && !fresh;
   if (first) {

@@ -80,11 +80,11 @@ class HostStore final : public Store {
     Fd reader;  // regular files, from their first READ or WRITE on
     Fd writer;
     int64_t ctime = 0;      // nanoseconds; the value seen last
-    bool doubtful = false;  // another change may have got the same ctime, because it was recent
+    bool doubtful = false;  // the ctime was recent: a later change may have the same one
     bool unstable = false;  // has uncommitted data; `writer` would report write errors
     std::optional<HostListing> listing;
     bool put_away = false;  // has no descriptors
-    // Removed from nodes_: the object has another node, or none. If it has no name either, its descriptors
+    // Removed from nodes_: the object has another node, or none. If the object has no name, the descriptors
     // are closed.
     bool forgotten = false;
     std::list<std::string>::iterator used;  // position in order_ or put_away_
@@ -113,7 +113,7 @@ class HostStore final : public Store {
   bool may_search(HostNode& dir);
   Status make_object(int directory, const std::string& name, const Initial& initial, const Principal& who,
                      Fd& file);
-  // With `sync`, writes what was done in this directory to disk before the reply.
+  // With `sync`, writes the changes of this directory or file to disk before the reply.
   void settle(HostNode& node);
   void use(HostNode& node);
   void make_room();

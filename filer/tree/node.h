@@ -48,7 +48,7 @@ struct FileSystem {
   uint32_t max_links = 65000;
   uint64_t max_io = UINT64_MAX;           // bytes of a READ or WRITE, if less than the server's
   size_t max_name = 255;                  // bytes
-  bool keeps_unlinked = true;             // open files survive without a name, also a restart of the server
+  bool keeps_unlinked = true;             // open files without a name survive, also at a server's restart
   bool atomic_changes = true;             // only this server changes it, so change_info4 is atomic
   std::optional<Principal> everybody;     // the principal of every caller (all_squash)
   std::optional<Principal> root_becomes;  // the principal of AUTH_SYS user 0 (root_squash)
@@ -87,7 +87,7 @@ struct Node {
   std::shared_ptr<Node> covered_by;  // NF4DIR: the root of the export that is mounted here
   Node* covers = nullptr;  // root of an export: the directory it is mounted on, which cannot be removed
   uint32_t holds = 0;      // number of opens and delegations; an unlinked node exists while there are any
-  bool pinned = false;     // the store has to keep a descriptor for them
+  bool pinned = false;     // the store has to keep a descriptor for these opens and delegations
 
   bool is_directory() const { return type == nfs4::NF4DIR; }
 };

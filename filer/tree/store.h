@@ -4,9 +4,9 @@
 //
 // A store implements POSIX rules. Locks, delegations and most permissions are checked above it (access.h,
 // nfs/). Errors are the nfsstat4 of RFC 8881 section 15.2. The tree has checked names: each is one component.
-// `who` is the principal that the host acts as (acting() in access.h); memory ignores it. Operations leave
-// the attributes of their nodes up to date. Tree owns the stores. Under the server's lock; calls may block
-// while the host's file system does.
+// `who` is the principal with whose identity HostStore acts (acting() in access.h); MemoryStore ignores it.
+// Operations leave the attributes of their nodes up to date. Tree owns the stores. Under the server's lock;
+// calls may block while the host's file system does.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,7 @@ class Store {
   // reports such an error once for all writers of the file.
   bool take_loss() { return std::exchange(loss_, false); }
   virtual Answer<std::string> read_link(Node& link, const Principal& who) = 0;
-  // Records an access that the host does not notice itself.
+  // Records an access by READDIR. HostStore does nothing, because the host itself records accesses.
   virtual void accessed(Node& node) = 0;
 
   // An unlinked file stays while opens or delegations hold it. release() of its last hold deletes it.

@@ -79,7 +79,7 @@ class Tree {
   // For memory. True: open files survive the removal of their names. False: they are gone at once.
   void preserve_unlinked(bool preserve) { memory_.preserve_unlinked(preserve); }
 
-  // The change attribute that clients are told; wrong on purpose with Switches::change_told.
+  // The change attribute as it is reported to clients; wrong on purpose with Switches::change_told.
   nfs4::changeid4 told_change(const Node& node) const;
   void tell_changes(ChangeTold told) { change_told_ = told; }
 

@@ -75,7 +75,8 @@ struct EndpointLimits {
   unsigned incoming_reads = 0;   // maximum of the peer's outstanding RDMA Reads (IRD)
   // True if the peer may invalidate every handle that expose() returns (RFC 8797 section 4.1).
   bool remote_invalidation = false;
-  // How exposed memory is protected, for status: "fenced", "fenced by memory windows"...; static.
+  // How exposed memory is protected, for the status. "fenced": the peer can reach it only while it is
+  // exposed. What follows names the means, e.g. "fenced by memory windows". Static storage.
   const char* exposure = "fenced";
 };
 
@@ -106,27 +107,27 @@ class Endpoint {
 
   // Posts one Send of the gathered parts. They are copied, or sent, before it returns: a message is at most
   // an inline threshold long, and copying it is cheaper than registering it. `invalidate` != 0: Send With
-  // Invalidate of the peer's handle. `solicited`: asks for the peer's attention. Does nothing after the
+  // Invalidate of the peer's handle. `solicited`: Send with Solicited Event. Does nothing after the
   // connection has ended.
   virtual void send(std::span<const ConstBytes> parts, uint32_t invalidate = 0, bool solicited = false) = 0;
 
   // Opens `memory` to the peer and returns its segments, in order, each at most max_segment_bytes long; later
   // Sends may name them. Errors: kTransport; ENOMEM or ENOBUFS when no registration or window is available
-  // now. `memory` must stay at its address until it is invalidated or the endpoint is disconnected. `piped`,
-  // whose data.slice is `memory`: the peer's data need not reach the memory. Fabrics with hardware placement
-  // ignore it.
+  // now. `memory` must stay at its address until it is invalidated or the endpoint is disconnected. With
+  // `piped`, whose data.slice is `memory`, the fabric may leave the peer's data in a pipe. Fabrics with
+  // hardware placement ignore it.
   virtual Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access,
                                                        PipedPlace* piped) = 0;
   Result<std::vector<rpcrdma::segment>> expose(MutableBytes memory, Access access) {
     return expose(memory, access, nullptr);
   }
 
-  // Closes memory that the peer has finished with, or has never heard of. True: done; false:
-  // on_invalidated(cookie) follows. `remotely` is the handle among these that the peer has already
-  // invalidated, or 0. Handles that are not exposed are ignored.
+  // Closes memory that the peer has finished with, or whose handles it was never sent. Returns true if that
+  // is done; false if on_invalidated(cookie) follows. `remotely` is the handle among these that the peer has
+  // already invalidated, or 0. Handles that are not exposed are ignored.
   virtual bool invalidate(std::span<const rpcrdma::segment> segments, uint32_t remotely, Cookie cookie) = 0;
-  // Closes memory that the peer may be using at this moment. True: done; false: this had to end the
-  // connection, and on_disconnected() follows.
+  // Closes memory that the peer may be using at this moment. Returns true if that is done; false if it had to
+  // end the connection, and on_disconnected() follows.
   virtual bool revoke(std::span<const rpcrdma::segment> segments) = 0;
 
   // RDMA Write of `source` to the beginning of `target`, which is at least as long. Without
@@ -154,9 +155,9 @@ class Endpoint {
   virtual const std::string& carrier() const = 0;
 };
 
-// Makes our private data for the connection, at most 56 bytes; null: none. Called when it is known whether
-// this side supports its part of remote invalidation: a connecting side by
-// EndpointLimits::remote_invalidation, an accepting side by the ability to Send With Invalidate.
+// Makes our private data for the connection, at most 56 bytes; null: none. The argument says whether this
+// side supports its part of remote invalidation: for a connecting side EndpointLimits::remote_invalidation,
+// for an accepting side the ability to Send With Invalidate.
 using PrivateData = std::function<ByteVector(bool remote_invalidation)>;
 
 // Options of an endpoint, on both sides.

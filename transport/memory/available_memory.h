@@ -3,7 +3,7 @@
 // reports it (proc(5), /proc/meminfo: MemTotal, MemAvailable). The limits of the process' control group and
 // its ancestors are applied to it (Linux' Documentation/admin-guide/cgroup-v2.rst: memory.max, memory.high,
 // memory.current, memory.stat; version 1: cgroup-v1/memory.rst: memory.limit_in_bytes,
-// memory.usage_in_bytes), and those of setrlimit(2). File pages count as available, as they do in
+// memory.usage_in_bytes), and so are those of setrlimit(2). File pages count as available, as they do in
 // MemAvailable. Any thread. Cost: some 20 microseconds to read files of the kernel, and as much for each
 // control group with a limit.
 #pragma once

@@ -52,8 +52,8 @@ BufferPool::~BufferPool() {
   NFSRDMA_CHECK(watchers_.empty());
 }
 
-// Called with the lock held. Null: no memory. When each size may keep an idle slab, cuts the oldest idle slab
-// anew: its pages are resident and registered.
+// Called with the lock held. Null: no memory. If there are more idle slabs than sizes, cuts the oldest idle
+// slab anew instead of allocating one: its pages are resident and registered.
 Slab* BufferPool::add_slab(unsigned size_class) {
   const auto cut_anew = [&]() NFSRDMA_REQUIRES(mutex_) {
     Slab* oldest = idle_.front();

@@ -20,7 +20,8 @@
 
 namespace nfsrdma::net {
 
-// Socket options that detect a dead peer. On an idle connection that takes idle + interval * count seconds.
+// Socket options that detect a dead peer. On an idle connection the detection takes idle + interval * count
+// seconds.
 struct DeadPeerTimes {
   int keepalive_idle_s = 0;      // TCP_KEEPIDLE
   int keepalive_interval_s = 0;  // TCP_KEEPINTVL

@@ -21,8 +21,8 @@ struct ConnectorOptions {
   uint16_t port = 2049;
   Family family = Family::kAny;
   bool reserved_port = false;  // bind a local port below 1024 when permitted (nfs(5) resvport)
-  // How long a reply may take, and how often it is waited for again; they set the times after which a socket
-  // counts its peer as dead.
+  // `timeo` is the time to wait for a reply, `retrans` how often to wait again. dead_peer_times() computes
+  // from them when a socket counts its peer as dead.
   std::chrono::milliseconds timeo{60'000};
   unsigned retrans = 2;
   std::chrono::milliseconds connect_timeout{10'000};  // for each address

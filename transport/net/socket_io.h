@@ -18,7 +18,7 @@ namespace nfsrdma::net {
 ssize_t receive_into(int fd, MutableBytes direct, MutableBytes staging);
 
 // SO_RCVLOWAT of one socket: the socket is not readable before that many bytes have arrived (or the stream
-// has ended). Only for bytes that are sure to come; 1 otherwise.
+// has ended). Set more than 1 only for bytes that are certain to come.
 class LowWater {
  public:
   void set(int fd, size_t bytes);
@@ -48,8 +48,8 @@ class PipeFiller {
   bool stuck_ = false;
 };
 
-// Waits once until a socket is ready. The socket's owner keeps it. The handlers share this object, because
-// the last handler may run after the waiter has ended.
+// Waits once until a socket is ready, and does not take the socket over. The handlers share this object,
+// because the last handler may run after the waiter has ended.
 class SocketWait {
  public:
   enum class End : uint8_t { kReady, kTimeout, kCancelled };

@@ -54,8 +54,8 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   rpcrdma::config_rdma_req wanted() const;
   void configured(const rpcrdma::config_rdma_reply& theirs);
 
-  // From now on the owner's gate stays open for this connection, and `versions` records the versions that the
-  // server reports.
+  // From now on this connection holds a Pass of its owner's gate, and `versions` records the versions that
+  // the server reports.
   void hold(Gate::Pass pass, std::shared_ptr<VersionMemory> versions) {
     pass_ = std::move(pass);
     versions_ = std::move(versions);

@@ -60,7 +60,7 @@ Task<> RdmaConnection::give_up_waiting(std::shared_ptr<RdmaConnection> keep_aliv
   (void)keep_alive;
 }
 
-// Posted: the endpoint may be on the stack, and the resumed waiter may destroy it.
+// Resumes the waiter from the loop's queue: the endpoint may be on the stack, and the waiter may destroy it.
 void RdmaConnection::agreed(Agreement agreement) {
   Completion<Agreement>* waiting = std::exchange(agreeing_, nullptr);
   if (waiting == nullptr) return;

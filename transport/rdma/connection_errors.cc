@@ -177,7 +177,7 @@ void RdmaConnection::send_again(Exchange& x) {
   if (!x.invalidating) finish(x);
 }
 
-// For a call of the server. The credit field is our grant for the reverse direction.
+// Answers a call of the server with RDMA_ERROR. The credit field is our grant for the reverse direction.
 void RdmaConnection::send_error(const rpcrdma::header& to, const rpcrdma::error& error) {
   rdma_counters_.errors_sent.add();
   out_.clear();

@@ -110,8 +110,8 @@ bool RdmaConnection::start(PendingCall& call) {
   return true;
 }
 
-// Do not retry when the exchange's own registrations close: the retry would fail the same way. Wait for the
-// end of another call, or for the timer.
+// Takes the call from the exchange, which is released when its own registrations are closed. Their end does
+// not start a retry, which would fail the same way: the end of another call does, or the timer.
 void RdmaConnection::give_up_start(Exchange& x) {
   x.call->mark = 0;
   x.call = nullptr;

@@ -33,9 +33,9 @@ struct PlanLimits {
 };
 
 struct CallSizes {
-  size_t head = 0;       // total of the bulk items, padded
-  size_t bulk = 0;       // number of bulk items
-  size_t bulks = 0;      // how many
+  size_t head = 0;       // length of the call without its bulk items
+  size_t bulk = 0;       // total of the bulk items, padded
+  size_t bulks = 0;      // number of bulk items
   size_t reply = 0;      // maximum length of the RPC reply without its bulk item
   size_t sink = 0;       // maximum length of the reply's bulk item; 0: it has none
   size_t segments = 16;  // maximum number of segments of one chunk

@@ -74,8 +74,8 @@ void Responder::on_disconnected(const Error& why) {
 
 void Responder::on_receive(fabric::Received received) {
   if (closed_) return;
-  // A client gets a credit back only with a reply, so one that respects its credits never has so much
-  // outstanding.
+  // A client gets a credit back only with a reply, so for a client that respects its credits the replies that
+  // wait here are never this long.
   if (endpoint_->unsent_bytes() > most_calls() * options_.max_call_bytes)
     return broken("the client asks, and does not take the answers");
   size_t length = 0;
@@ -330,7 +330,7 @@ bool Responder::begin(Fetch& f) {
   return true;
 }
 
-// False: no more before more bytes have arrived.
+// Posts the next RDMA Read of a call. Returns false if none may be posted before more bytes have arrived.
 bool Responder::ask_for_next(uint64_t id, const std::shared_ptr<Fetch>& f) {
   Piece& p = f->pieces.front();
   // Do not post ever smaller RDMA Reads when the window is large: each costs a round trip.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VersionMemory: which RPC-over-RDMA versions a server is known to lack. A reconnect then does not repeat a
-// question that ended the last connection (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.2: a client that
-// loses its connection to the first message must not try version 2 there for ever). It expires, because
+// question that ended the last connection (draft-cel-nfsv4-rpcrdma-version-two-09 section 7.2: a client whose
+// first message ends the connection must not try version 2 there for ever). The knowledge expires, because
 // servers are updated.
 //
 // Owner: shared by the mount's transports and its attempts to connect. Any loop.

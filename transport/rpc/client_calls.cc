@@ -78,7 +78,7 @@ void ClientTransport::send(PendingCall& p) {
   connection_->send(p);
 }
 
-// `p` has its answer, so the server responds.
+// Removes `p`, which has its answer, from the pending calls, and notes that the server responds.
 void ClientTransport::answered(PendingCall& p) {
   calls_.remove(p);
   pending_.store(calls_.size(), std::memory_order_relaxed);

@@ -56,10 +56,10 @@ struct ConnectionStates {
       Transition{State::kHandshake, State::kReady},       // the hook agreed, or there is none
       Transition{State::kHandshake, State::kBackoff},     // the hook refused, or the connection was lost
       Transition{State::kReady, State::kBackoff},         // lost
-      Transition{State::kBackoff, State::kBackoff},     // lost in recover()'s handshake, which goes on there
-      Transition{State::kBackoff, State::kConnecting},  // the delay is over
-      Transition{State::kBackoff, State::kIdle},        // lost in start()'s handshake
-      Transition{State::kIdle, State::kClosed},         // close(), from here on
+      Transition{State::kBackoff, State::kBackoff},       // recover() enters it again after a loss
+      Transition{State::kBackoff, State::kConnecting},    // the delay is over
+      Transition{State::kBackoff, State::kIdle},          // lost in start()'s handshake
+      Transition{State::kIdle, State::kClosed},           // close(), from here on
       Transition{State::kConnecting, State::kClosed},    Transition{State::kHandshake, State::kClosed},
       Transition{State::kReady, State::kClosed},         Transition{State::kBackoff, State::kClosed},
       Transition{State::kClosed, State::kClosed},

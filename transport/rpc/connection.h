@@ -69,7 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A reply to a call of the server.
   virtual void send(ByteVector reply) = 0;
   // Distinguishes a slow server from a silent one. `oldest` is the oldest call that the connection was given
-  // and that has no reply. True if `oldest` is still being sent and more of its bytes have arrived there
+  // and that has no reply. True if `oldest` is still being sent and more of its bytes have reached the server
   // since the last has_moved(), or if more has been received than on_bytes_received() has reported.
   virtual bool has_moved(const PendingCall& oldest) = 0;
   // Replies that have not been sent completely.

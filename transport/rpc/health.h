@@ -9,9 +9,9 @@
 //
 // A stray reply, which answers no call, may be the damaged reply of a call. If a call that was outstanding
 // then is still unanswered after `timeo`, its reply counts as lost; only on a new connection may we send the
-// call again (RFC 8881 section 2.9.2). The same applies to an unanswered call when one is answered that was
-// made timeo * (retrans + 1) later. If the server is only slow with the call, the new connection costs
-// little: the server recognises the request by its slot.
+// call again (RFC 8881 section 2.9.2). The same applies to an unanswered call when another call, made
+// timeo * (retrans + 1) later, has its answer. If the server is only slow with the call, the new connection
+// costs little: the server recognises the request by its slot.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class Health {
   Verdict check(TimePoint now, Outstanding o) {
     Verdict v;
     if (!o.oldest_issued) return v;
-    // One slow call does not make a server silent that answers others, or that accepts more of that call.
+    // A server that answers other calls, or accepts more bytes of a slow call, is not silent.
     v.quiet_since = std::max({*o.oldest_issued, last_reply_, last_moved_});
     const TimePoint stalls = v.quiet_since + std::min(timeo_, kSoon);
     const TimePoint soon = v.quiet_since + kSoon, says = v.quiet_since + silence_;

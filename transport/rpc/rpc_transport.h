@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RpcTransport: moves RPC messages between this client and one server over one connection at a time.
 //
-// The part that all transports have in common. client/ knows nothing else of them.
+// It is the interface that all transports have in common. client/ knows nothing else of them.
 //
 // One transport lives on one loop; call() and the hooks run there. It manages the connection: connect,
 // handshake (a hook: EXCHANGE_ID, BIND_CONN_TO_SESSION...), ready, lost, back-off, connect again. A call
@@ -61,7 +61,7 @@ struct Call {
                     // XID
   std::vector<xdr::Bulk> bulks;  // in ascending positions; the transport adds padding
   std::vector<Slice> keep;  // keeps the bulk items' memory alive; if the call ends without a reply after part
-                            // of its record was sent, until the rest was sent, too
+                            // of its record was sent, the transport keeps it until the rest was sent
   Sink sink;
   // The maximum length of the reply in bytes, from the XID to the end, without its bulk item.
   size_t max_reply_bytes = 0;
@@ -155,7 +155,8 @@ class RpcTransport {
   // fail_pending(); kInterrupted after close().
   virtual Task<Outcome> call(Call call) = 0;
 
-  // Ends every pending call that is not part of a handshake: their session is lost.
+  // Ends every pending call with `error`, except those of a handshake. For a session that is lost: its calls
+  // must not be sent again on the next connection.
   virtual void fail_pending(const Error& error) = 0;
 
   // Drops the connection as if it had been lost; pending calls are sent again on the next one.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NFSRDMA_CHECK(condition): an assertion that stays in a release build.
 //
-// For what guards memory or the protocol: if it does not hold, going on would write where it must not or send
-// what was never asked for. The program ends with one line that names the condition and the place. What a
-// peer or a user can cause is an Error, never a check.
+// Use it for a condition that guards memory or the protocol: if that does not hold, going on would write to
+// the wrong memory or send something that nobody requested. The program then ends with one line that names
+// the condition and the place. What a peer or a user can cause is an Error, never a check.
 #pragma once
 
 namespace nfsrdma {

@@ -17,9 +17,9 @@ namespace nfsrdma {
 
 enum class LockRank : uint8_t {
   kOuter,   // held while other parts are called
-  kTable,   // leads to objects
+  kTable,   // guards a table in which objects are found
   kObject,  // belongs to one object, such as a Node
-  kMemory,  // leads to memory
+  kMemory,  // held while the watchers of a BufferPool are called
   kLeaf,    // nothing is locked while it is held
 };
 

@@ -5,7 +5,7 @@
 // Owner: main (or a test) creates loops before anything that runs on them, and destroys them last. run() is
 // called by exactly one thread, which is the loop's thread until run() returns. post(), at_end_of_turn(),
 // spawn() and stop() may be called by any thread; everything else belongs to the loop's thread. Functions
-// named *_ol ("on loop") assert it.
+// named *_ol ("on loop") must be called on that thread.
 //
 // A request never blocks a loop: it waits by co_await on a timer, a descriptor or a queue of sync.h.
 #pragma once
@@ -64,8 +64,8 @@ class Loop {
     Loop& loop_;
     const bool outermost_;
   };
-  // Any thread. Runs `fn` at the end of the current turn. Outside a turn, or called from another thread: as
-  // post().
+  // Any thread. Runs `fn` at the end of the current turn. Outside a turn, or when called from another thread,
+  // it does the same as post().
   void at_end_of_turn(std::function<void()> fn);
 
   // Any thread. Starts a detached coroutine on this loop. It owns itself; an exception that escapes it aborts

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutex, MutexLock and ConditionVariable, with the attributes of clang's thread-safety analysis. What a mutex
-// guards says so with NFSRDMA_GUARDED_BY, a function that must be called with it held with NFSRDMA_REQUIRES;
-// scripts/test lets clang check both (docs/dev/threads-and-locks.md). A mutex that is not a leaf names its
-// rank where it is declared (lock_rank.h).
+// Mutex, MutexLock and ConditionVariable, with the attributes of clang's thread-safety analysis. A member
+// that a mutex guards has NFSRDMA_GUARDED_BY. A function that must be called with a mutex held has
+// NFSRDMA_REQUIRES. scripts/test lets clang check both (docs/dev/threads-and-locks.md). A mutex that is not
+// a leaf names its rank where it is declared (lock_rank.h).
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,9 @@
 
 namespace nfsrdma {
 
-// A futex word. std::mutex has 40 bytes, where there are a million of them, and takes 45 instructions where
-// this takes 11, both without a waiter (x86-64, g++ 12, 2026-11-29). Any thread; hold it only for a short
-// time.
+// A mutex in one futex word. It has 4 bytes, because there may be a million of them, and takes 11
+// instructions; std::mutex has 40 bytes and takes 45, both without a waiter (x86-64, g++ 12, 2026-11-29).
+// Any thread; hold it only for a short time.
 class NFSRDMA_THREAD_SAFETY(capability("mutex")) FutexMutex {
  public:
   FutexMutex() = default;
@@ -62,7 +62,8 @@ class NFSRDMA_THREAD_SAFETY(capability("mutex")) FutexMutex {
 };
 
 #ifdef NFSRDMA_SANITIZED
-// ThreadSanitizer knows the order in which threads take mutexes of the standard library.
+// Under a sanitizer Mutex is a std::mutex, because ThreadSanitizer knows the order in which threads take
+// those, and it checks the ranks.
 class NFSRDMA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   Mutex() = default;
@@ -75,7 +76,7 @@ class NFSRDMA_THREAD_SAFETY(capability("mutex")) Mutex {
     mutex_.lock();
     HeldRanks::locked(rank_);
   }
-  // In any order: who does not wait for a mutex waits for nobody who holds it.
+  // Allowed in any order: a thread that does not wait for a mutex does not wait for the thread that holds it.
   bool try_lock() NFSRDMA_TRY_ACQUIRE(true) {
     if (!mutex_.try_lock()) return false;
     HeldRanks::locked(rank_);
@@ -112,12 +113,12 @@ class NFSRDMA_THREAD_SAFETY(scoped_lockable) MutexLock {
     held_ = false;
     mutex_.unlock();
   }
-  // After WaitQueue::wait(): the analysis does not see that it unlocks.
+  // Locks after WaitQueue::wait(), which has unlocked: the analysis does not see that.
   void lock_again() NFSRDMA_UNCHECKED_LOCKS {
     mutex_.lock();
     held_ = true;
   }
-  // The caller unlocks. The lock may be destroyed before that.
+  // The caller then unlocks the mutex. This MutexLock may be destroyed before that.
   Mutex& hand_over() {
     held_ = false;
     return mutex_;
@@ -136,7 +137,7 @@ class ConditionVariable {
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
   void wait(MutexLock& lock) { changed_.wait(lock.mutex_); }
-  // False: `until` came first.
+  // Returns false if `until` passed before a notification.
   template <class Clock, class Duration>
   bool wait_until(MutexLock& lock, const std::chrono::time_point<Clock, Duration>& until) {
     return changed_.wait_until(lock.mutex_, until) == std::cv_status::no_timeout;

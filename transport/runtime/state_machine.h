@@ -9,9 +9,9 @@
 //   StateMachine<DoorStates> door{DoorStates::State::kOpen};
 //   door.enter(DoorStates::State::kShut);
 //
-// A transition that is not in the table is a defect of this program: it is logged as an internal error, which
-// ends a test (tests/unit/strict.cc), and carried out, since to end a user's mount would lose more. A state
-// that is entered again is no transition: where that is legal the table says so.
+// A transition that is not in the table is a defect of this program. It is logged as an internal error and
+// still carried out, because ending a user's mount would lose more. In a unit test the log line ends the
+// program (tests/unit/strict.cc). Entering the present state again is legal only if the table says so.
 //
 // One owner moves it, on one loop or under one lock; any thread may read it.
 #pragma once
@@ -40,7 +40,7 @@ class StateMachine {
 
   explicit StateMachine(State first) : state_(first) {}
   StateMachine(const StateMachine& other) : state_(other.get()) {}
-  // The state of another object of the kind, so no transition.
+  // Copies the state of another object. This is no transition, so the table is not consulted.
   StateMachine& operator=(const StateMachine& other) {
     state_.store(other.get(), std::memory_order_relaxed);
     return *this;

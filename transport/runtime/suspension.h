@@ -20,8 +20,8 @@ inline Duration since_boot() {
 
 class Suspension {
  public:
-  // Suspended time, summed over several suspensions, that is reported. Less is ignored: the timeouts that
-  // depend on it are whole seconds.
+  // The least suspended time, summed over several suspensions, that is reported. Less is ignored: the
+  // timeouts that depend on it are whole seconds.
   static constexpr Duration kNoticed = std::chrono::seconds(1);
 
   // The caller reads `boot` before `now`: a delay of the thread between the two reads then does not look like

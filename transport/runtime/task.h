@@ -34,22 +34,23 @@ namespace detail {
 struct TaskPromiseBase;
 
 // A Task that is being started, up to its first suspension or its end. It lives on the stack of the awaiter
-// that starts it. `innermost` is the current thread's.
+// that starts it. `innermost` is the newest one on the current thread's stack.
 struct TaskStart {
   TaskPromiseBase* promise;
   bool ended = false;
   static inline thread_local TaskStart* innermost = nullptr;
 };
 
-// clang keeps the address of a thread's variable across a suspension, behind which another thread may run.
+// clang keeps the address of a thread_local variable across a suspension, although another thread may resume
+// the coroutine. Functions that are not inlined compute the address anew.
 #ifdef __clang__
 #define NFSRDMA_FRAME_CALL [[gnu::noinline]]
 #else
 #define NFSRDMA_FRAME_CALL
 #endif
 
-// Memory for coroutine frames, reused by the thread that destroyed them. Many frames are longer than what
-// malloc keeps at hand, and one request needs a dozen.
+// Memory for coroutine frames, reused by the thread that destroyed them. Many frames are longer than the
+// blocks that malloc caches for a thread, and one request needs a dozen frames.
 class FrameStore {
  public:
   NFSRDMA_FRAME_CALL static void* take(size_t bytes) {
@@ -88,14 +89,14 @@ class FrameStore {
   // The thread's end frees what is kept.
   static void end_with_thread();
 
-  // Without a destructor, so that an access is an address and no call.
+  // These variables have no destructor, so that an access to them needs no call.
   static inline thread_local constinit std::array<Free, kLongest / kStep + 1> free_{};
   static inline thread_local constinit bool ends_with_thread_ = false;
 };
 
 #undef NFSRDMA_FRAME_CALL
 
-// The promise of a coroutine whose frame comes from there.
+// Base of the promises of coroutines whose frames come from the FrameStore.
 struct InFrameStore {
   static void* operator new(size_t bytes) { return FrameStore::take(bytes); }
   static void operator delete(void* frame, size_t bytes) { FrameStore::give_back(frame, bytes); }

@@ -21,8 +21,7 @@ struct RdmaStatus {
   uint64_t segments_open = 0;  // of our memory, open to the server for the calls in progress
   uint64_t inline_send = 0;    // bytes, including the transport header
   uint64_t inline_receive = 0;
-  std::string exposure;              // "fenced...": memory is open to the server for one call only, and by
-                                     // which means
+  std::string exposure;              // "fenced by <means>": memory is open to the server for one call only
   bool remote_invalidation = false;  // the server closes memory with its reply
 
   // Messages by the way they travelled, since the mount began.

@@ -6,8 +6,8 @@
 namespace nfsrdma::tcp {
 namespace {
 
-// Lower bound for a sink's expected_offset as a hint: a reply header. The upper bound is what the reader
-// searches.
+// Lower bound of prefix_hint(), which is the expected_offset of a sink: the length of a reply header. The
+// upper bound is the part of a reply that the reader searches for a bulk item.
 constexpr size_t kMinHint = 32;
 
 }  // namespace

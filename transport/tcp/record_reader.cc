@@ -13,7 +13,7 @@ namespace {
 
 // How many more prefix bytes to collect before locate() is called again.
 constexpr size_t kLocateStep = 64;
-// Room reserved in advance for a reply's head; no more than malloc(3) keeps at hand for a thread.
+// Room reserved in advance for a reply's head; no more than the blocks that malloc(3) caches for a thread.
 constexpr size_t kUsualHeadBytes = 1024;
 
 }  // namespace

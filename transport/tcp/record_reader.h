@@ -43,8 +43,8 @@ struct Expected {
 class ReplyDirectory {
  public:
   virtual Expected expect(uint32_t xid) = 0;
-  // While replies are due whose bulk item should be received in place: how many bytes come before such an
-  // item (from the XID on), so that not many more are read at once. 0: no such reply is due.
+  // Returns how many bytes (from the XID on) come before a bulk item that should be received in place, so
+  // that the reader does not receive many more at once. 0: no reply with such an item is due.
   virtual size_t prefix_hint() const = 0;
 
  protected:
@@ -88,9 +88,9 @@ class RecordReader {
   void commit(size_t received);
   // `received` bytes, at most direct.size(), were received into the window's pipe.
   void commit_piped(size_t received);
-  // Both functions: the rest of this item is received into memory. pipe_full() is for a pipe without a free
-  // slot: if much of the item is missing, fragments are so short that the next items would not fit either,
-  // and the pool pauses.
+  // After either function the rest of this item is received into memory. pipe_full() is for a pipe without a
+  // free slot. If much of the item is missing then, the fragments are so short that the next items would not
+  // fit either, and the pool pauses.
   void pipe_full();
   void leave_pipe() { sink_.pipes = nullptr; }
   Step next();

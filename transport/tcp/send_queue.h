@@ -50,8 +50,8 @@ class SendQueue {
   // `n` bytes of front() were sent.
   void advance(size_t n, Observer& observer);
 
-  // `call` is about to end; the queue uses nothing of it afterwards. True: part of it was sent, and the rest
-  // will be.
+  // `call` is about to end; the queue uses nothing of it afterwards. Returns true if part of it was sent; the
+  // rest will be sent.
   bool forget(PendingCall& call);
 
  private:

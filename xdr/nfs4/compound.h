@@ -47,8 +47,8 @@ bool xdr(X& x, Ref<X, compound_call> v) {
   }
 }
 
-// The fields in front of a reply's results. `status` is that of the last result. The caller checks that there
-// are fewer results than operations only if it is not NFS4_OK (RFC 8881 section 16.2.3).
+// The fields in front of a reply's results. `status` is that of the last result. The caller checks the count:
+// there may be fewer results than operations only if `status` is not NFS4_OK (RFC 8881 section 16.2.3).
 struct compound_reply {
   nfsstat4 status = NFS4_OK;
   ConstBytes tag{};  // a view

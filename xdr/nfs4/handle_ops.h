@@ -114,7 +114,7 @@ bool xdr(X& x, Ref<X, SECINFO4args> v) {
   return xdr::bytes(x, v.name, kMaxComponent);
 }
 
-// In the server's order of preference, best first. Success consumes the current filehandle.
+// The flavors are in the server's order of preference, best first. Success consumes the current filehandle.
 struct SECINFO4res {
   nfsstat4 status = NFS4_OK;
   std::vector<secinfo4> resok4{};

@@ -2,9 +2,9 @@
 // Opening and closing files: OPEN, OPENATTR, OPEN_DOWNGRADE, CLOSE, and the delegations an OPEN may return
 // (RFC 8881 sections 18.2, 18.16 to 18.18, 10.4).
 //
-// The RFC's unions are flattened: a comment at a member names its arm. All arms are closed sets; an unknown
-// one fails. WANT_DELEGATION and CB_PUSH_DELEG, which grant delegations too, are in state_ops.h and
-// callback.h.
+// The RFC's unions are flattened: a comment at a member names its arm. A value without an arm is an error;
+// any ond_why is accepted, because its union has a default arm. WANT_DELEGATION and CB_PUSH_DELEG, which
+// grant delegations too, are in state_ops.h and callback.h.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 //     Reply chunk  0  |  1, segments, { handle, length, offset(2) }*
 //
 // A header object is reused for the next message: its vectors keep their memory, so decoding usually
-// allocates nothing. The message's own length limits what a decode allocates (24 bytes of memory for 20 of
-// the message).
+// allocates nothing. The message's own length limits what a decode allocates: an entry of the Read list takes
+// 24 bytes in the message and 24 bytes of memory.
 #pragma once
 
 #include <cstdint>

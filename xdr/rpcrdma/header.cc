@@ -59,8 +59,8 @@ bool get_error(xdr::Decoder& x, uint32_t version, error& e) {
   return (words < 1 || x(e.first)) && (words < 2 || x(e.second));
 }
 
-// Whether both words can be the version range of ERR_VERS. The excluded values would also fit an error of one
-// word.
+// Whether both words can be the version range of ERR_VERS. The excluded values of `low` are the codes of the
+// version 2 errors with one word (see is_fixed_err_vers()).
 bool is_version_range(uint32_t low, uint32_t high) {
   return low <= high && low != RDMA2_ERR_READ_CHUNKS && low != RDMA2_ERR_WRITE_CHUNKS &&
          low != RDMA2_ERR_SEGMENTS && low != RDMA2_ERR_REPLY_RESOURCE;
@@ -68,8 +68,8 @@ bool is_version_range(uint32_t low, uint32_t high) {
 
 // ERR_VERS has two layouts in a message of version 2: without flags, as in version 1 and from every responder
 // that does not know version 2 (28 bytes: 1, low, high), and with flags (32 bytes: RESPONSE, 1, low, high).
-// In the first, low <= high distinguishes it from the one-word errors of version 2: these have 1 (RESPONSE)
-// in the same place, and their code is never 1.
+// A version 2 error with one word also has 28 bytes: RESPONSE (which is 1, too), code, word. Its code stands
+// where ERR_VERS has `low`, so is_version_range() distinguishes the two.
 bool is_fixed_err_vers(ConstBytes message) {
   if (message.size() != 28) return false;
   const uint32_t w4 = load_be32(message.data() + 16);
@@ -109,8 +109,8 @@ Defect get_version1(xdr::Decoder& x, header& h) {
   }
 }
 
-// draft-ietf-nfsv4-rpcrdma-version-two has no flags word and numbers its types from 6; its INVAL_HTYPE is 4
-// without more words. In the version supported here no error has 20 bytes, and flags are less than 2.
+// draft-ietf-nfsv4-rpcrdma-version-two has no flags word and numbers its types from 6; its error INVAL_HTYPE
+// is code 4 without more words. In the draft supported here no error has 20 bytes, and flags are less than 2.
 bool is_foreign(ConstBytes message, const header& h) {
   if (h.type >= 6 && h.type <= 13) return true;
   return h.type == RDMA_ERROR && message.size() == 20 && load_be32(message.data() + 16) == 4;

@@ -2,8 +2,8 @@
 // Error: says what failed, where, and what the caller can do about it.
 //
 // Errors are values (Result<T>), never exceptions. A caller branches on the recovery class, not on codes. The
-// class is what RFC 8881 section 15 and its recovery sections (8.4, 10.2) ask the client to do. Not changed
-// after it was made; may be moved between loops.
+// class is what RFC 8881 section 15 and its recovery sections (8.4, 10.2) ask the client to do. A layer may
+// adjust an Error, such as its `op`, before it passes it on. Errors may be moved between loops.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SourceLocation: std::source_location. For clang 14 (fuzzing, clang-tidy) a replacement, because it lacks
-// the built-in that libstdc++'s std::source_location needs.
+// SourceLocation is std::source_location. clang 14 (fuzzing, clang-tidy) gets a replacement, because it lacks
+// the built-in function that libstdc++'s std::source_location needs.
 //
 // Immutable. As a default argument `SourceLocation where = SourceLocation::current()` it names the caller.
 #pragma once

@@ -4,8 +4,8 @@
 //
 // A value inside a Node, guarded by the Node's mutex; it is one pointer while it is empty. An answer is valid
 // for one value of the change attribute (a change of mode, owner or ACL moves it) and until its expiry time.
-// Under a promise (AttributeCache::promise) it does not expire. Each ACCESS asks for every bit. The cache
-// keeps the kMost latest users. Pure: time is a parameter.
+// While a delegation protects the file (AttributeCache::promise), it does not expire. Each ACCESS asks for
+// every bit. The cache keeps the kMost latest users. Pure: time is a parameter.
 #pragma once
 
 #include <cstdint>

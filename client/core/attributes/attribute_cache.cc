@@ -11,8 +11,9 @@ AttributeCache::Update AttributeCache::update(const Attributes& attributes, uint
   const bool changed = !first && attributes.change != attributes_.change;
   const bool together = !first && started < arrived_;
   if (together && attributes.change <= attributes_.change) {
-    // A server's clock may tick once for several changes. Among WRITEs, the last one executed left the larger
-    // size. A truncation did not, so the attributes are fetched again.
+    // Several changes may share one tick of the server's clock, and so one change attribute. Among WRITEs,
+    // the last one executed left the larger size. A truncation may have left the smaller one, so the
+    // attributes are fetched again.
     const bool resized = attributes.size != attributes_.size;
     if (!changed && attributes.size > attributes_.size) attributes_.size = attributes.size;
     if (changed || resized) {

@@ -41,13 +41,13 @@ class AttributeCache {
     expired_ = std::max(expired_, at);
   }
 
-  // The server promises to tell us before another client changes the file (a delegation). The attributes then
-  // stay valid until expire(), whatever the clock says. Each use may cache them for `at_a_time`; zero ends
-  // the promise. The promise counts only while `promises_hold`: a server that has dropped our lease tells us
-  // nothing.
+  // We hold a delegation: the server promises to recall it before another client changes the file. The
+  // attributes then stay valid until expire(), whatever the clock says. Each use may cache them for
+  // `at_a_time`; zero ends the promise. The promise counts only while `promises_hold`: a server that has
+  // dropped our lease recalls nothing.
   void promise(Duration at_a_time) { promised_ = brief(at_a_time); }
   bool promised() const { return promised_ != Brief::zero(); }
-  // The promise is about the known attributes: nothing invalidated them since.
+  // True: the promise covers the cached attributes, because nothing invalidated them since they arrived.
   bool covered() const { return known() && promised() && expires_ != TimePoint::min(); }
 
   bool known() const { return arrived_ != 0; }

@@ -31,8 +31,8 @@ namespace {
 // The attribute cache accepted the attributes.
 void take(Decision& d, const KnownContents& known, const ArrivedAttributes& arrived, bool ours) {
   const bool same = known.known && known.contents_change == arrived.change;
-  // Without a promise the cached data may be old although the change is ours: another client may have changed
-  // the file at the same time.
+  // Without a delegation the cached data may be old although the change is ours: another client may have
+  // changed the file at the same time.
   d.data = same || (ours && known.promised) ? Decision::Data::kConfirmed : Decision::Data::kDropped;
   d.good = same || (ours && known.known);
   d.outdated = !d.good && known.known && !arrived.directory && !arrived.kernel_drops;

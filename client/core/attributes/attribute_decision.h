@@ -79,7 +79,7 @@ struct Ownership {
 Ownership whose_change(const KnownContents& known, const ArrivedAttributes& arrived, OwnChanges* own);
 
 // decide(): what to do with the contents. "same": before whose_change(), contents were known and belonged to
-// the change attribute that arrived. "followed": ours, known, an open file without promise.
+// the change attribute that arrived. "followed": ours, known, an open file without a delegation.
 //
 //   attribute cache  same  ours  promised   data here  contents_change  contents are good  outdated
 //   kIgnored         *     *     *          stays      stays            if known           gaps and not ours

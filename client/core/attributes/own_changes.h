@@ -7,8 +7,8 @@
 // a gap, in whatever order the replies come. Another client's change makes a gap, unless it falls between the
 // two GETATTRs of one of our operations.
 //
-// Pure; a value inside a CachedFile, guarded by its Node's mutex. It stores one span per run of replies that
-// arrived before an earlier one.
+// Pure; a value inside a CachedFile, guarded by its Node's mutex. It stores one span for each run of replies
+// that overtook the reply to an earlier operation.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class OwnChanges {
  public:
   static constexpr size_t kMostApart = 256;
 
-  // Returns the change attribute that our changes lead to from `known`, after another change from `before` to
-  // `after` was added. A value that was only seen is a change from itself to itself.
+  // Adds our change from `before` to `after`. Returns the change attribute that our changes lead to from
+  // `known`. A value that was only seen is a change from itself to itself.
   uint64_t follow(uint64_t known, uint64_t before, uint64_t after);
   // True: a span does not connect to the known value. Either a reply is still missing, or another client
   // changed the file.

@@ -33,8 +33,8 @@ Result<> Listing::answer(uint64_t cookie, bool with_attributes, std::vector<List
   return {};
 }
 
-// The kernel rejects a reply from the first impossible name on, and would never forget the lookups in the
-// rest.
+// The kernel rejects a reply from the first impossible name on, and would never send FORGET for the entries
+// behind it.
 void Listing::drop_impossible(std::vector<ListedEntry>& answered, bool end) {
   beyond = 0;
   const uint64_t last = answered.empty() ? 0 : answered.back().cookie;

@@ -47,7 +47,7 @@ struct Listing final : OpenDirectory {
   };
   std::vector<Given> given;
   bool given_from_start = false;
-  bool given_again = false;  // the server's cookies ended, or go in a circle: later entries may be duplicates
+  bool given_again = false;    // the server's cookies became invalid or go in a circle: entries may repeat
   bool circle_logged = false;  // the log has a message about the circle
   // The entries came with the opening, and nobody has read any of them.
   bool ahead = false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // NameCache: (directory, name) -> file, or a negative entry.
 //
-// One per mount, shared by all loops. It has one lock; no other lock of the client is held when it is taken,
-// and nothing is called while it is held. The cache does not decide whether an entry is valid: the caller
-// does, by the directory's change attribute. Entries point to Nodes without owning them; a Node calls
-// forget() before it is destroyed, which removes them. The number of negative entries is bounded (the oldest
-// go first), and so is the number of names per file.
+// One per mount, shared by all loops. It has one lock, a leaf (LockRank::kLeaf): nothing is called while it
+// is held. The cache does not decide whether an entry is valid: the caller does, by the directory's change
+// attribute. Entries point to Nodes without owning them; a Node calls forget() before it is destroyed, which
+// removes them. The number of negative entries is bounded (the oldest go first), and so is the number of
+// names per file.
 //
 // A reply tells the state when its request was executed, and may be stored much later (a buffered READDIR).
 // If we changed the name since the request began, our change wins (RFC 8881 section 10.8).
@@ -99,10 +99,10 @@ class NameCache {
   enum class Learnt : uint8_t {
     kStored,
     kAbsent,  // not stored: we removed the name after the request began
-    kOther,   // not stored: likewise, and the name leads elsewhere or is not known; or a later request has
-              // another answer
+    kOther,   // not stored: we changed the name after the request began, and it leads elsewhere or is not
+              // known; or a later request has another answer
   };
-  // The server's answer to a request that began as `belief` says.
+  // Stores the server's answer to a request that began at `belief.order`.
   Learnt learn(Node& directory, std::string_view name, Node* child, NameBelief belief);
   // Removes the entry. Answers to requests that began before `order` are rejected, too.
   void remove(Node& directory, std::string_view name, uint64_t order);

@@ -2,8 +2,8 @@
 // CachedFile: what the client keeps for an open file in every protocol version: its written data, and its
 // hidden name if it was removed. CachedOpen: an open file description.
 //
-// The CachedNode owns it; its mutex guards the members unless a comment says otherwise. A protocol derives
-// from both classes and adds its state on the server (opens, locks).
+// The CachedNode owns its CachedFile; the Node's mutex guards the members unless a comment says otherwise. A
+// protocol derives from both classes and adds its state on the server (opens, locks).
 #pragma once
 
 #include <fcntl.h>
@@ -126,8 +126,8 @@ class CachedOpen : public OpenFile {
   // The number of READs for read-ahead in progress. These two are guarded by ReadAheadService::ahead_mutex_.
   unsigned ahead_under_way = 0;
   bool ahead_over = false;  // send no more read-ahead
-  // A former value of ContentState::change: the server's reply showed that the file has changed since.
-  // Guarded by the Node's mutex.
+  // A READ's reply showed that the file no longer has this change attribute. No read-ahead is sent while
+  // ContentState::change still has this value. Guarded by the Node's mutex.
   std::optional<uint64_t> outdated_change;
 };
 

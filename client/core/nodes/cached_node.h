@@ -4,8 +4,8 @@
 //
 // CachedNodeTable::get() creates a Node; it is destroyed when the last NodeRef goes. Its mutex guards the
 // mutable parts, is held for a short time and never across co_await. What only open files need is in a
-// CachedFile, which exists only while the file is open. A Node that is only known must be small: a kernel may
-// remember a million of them.
+// CachedFile, which exists only while the file is in use (OpenFiles). A Node without a CachedFile must be
+// small: a kernel may remember a million of them.
 #pragma once
 
 #include <array>
@@ -67,8 +67,8 @@ class CachedNode : public Node {
   NamesState names_known NFSRDMA_GUARDED_BY(mutex);
   // A sweep fetched the attributes (sweeps.h), and no application has asked for them since.
   bool swept NFSRDMA_GUARDED_BY(mutex) = false;
-  // How often we wrote, truncated or dropped its data. Data of a READ that was in progress then may be older,
-  // even if the change attribute is the same.
+  // Counts our writes and truncations of the data, and how often the cached data was dropped. If the count
+  // changes during a READ, the READ's data may be old, even if the change attribute is the same.
   std::atomic<uint32_t> data_touched{0};
   // The kernel's pages belong to this change attribute, and no invalidation of them is in progress.
   bool pages_are_of(uint64_t change) const NFSRDMA_REQUIRES(mutex) {
@@ -79,15 +79,15 @@ class CachedNode : public Node {
     return epoch == names_known.epoch && contents.are_of(attributes.get().change);
   }
   AccessCache access NFSRDMA_GUARDED_BY(mutex);
-  // For files under a promise (AttributeCache::promise): the sequence numbers of the request that brought it,
-  // and of a moment after its reply. The promise covers the file's names, too (RFC 8881 section 10.4): a name
-  // that was seen under the promise is valid.
+  // For files under a delegation (AttributeCache::promise): the sequence numbers of the request that brought
+  // it, and of a moment after its reply. The delegation covers the file's names, too (RFC 8881 section 10.4):
+  // a name that a reply showed under the delegation is valid.
   uint64_t promised_by NFSRDMA_GUARDED_BY(mutex) = 0, promised_since NFSRDMA_GUARDED_BY(mutex) = 0;
   bool name_holds(const NameBelief& belief) const NFSRDMA_REQUIRES(mutex) {
     return attributes.promised() && belief.asked != 0 &&
            (belief.asked == promised_by || belief.asked > promised_since);
   }
-  // Null while nobody has the file open.
+  // Null while the file is not in use (OpenFiles).
   virtual std::shared_ptr<CachedFile> cached_file() const NFSRDMA_REQUIRES(mutex) = 0;
   // --- guarded by the name cache's lock ---
   NameLinks names;

@@ -3,11 +3,12 @@
 // cached, through the front end.
 //
 // The kernel answers applications from its cache, without asking this program. So every event that makes
-// cached state old must invalidate it, in one of these ways:
+// cached state old must invalidate it, in one of these ways. "data here" is the data cache (decide() is in
+// attribute_decision.h); "waits" says whether the request waits until the kernel has dropped its pages:
 //
 //   cause                                              data here  the kernel                        waits
-//   attributes show another client's change, open(2)   by         drop_counted()                    yes
-//   the same, for another reason                       decide()   drop_counted(), spawned           no
+//   attributes show another client's change, open(2)   decide()   drop_counted()                    yes
+//   the same, not at open(2)                           decide()   drop_counted(), spawned           no
 //   WRITE or COMMIT failed; delegation or lock lost    dropped    invalidate_data()                 no
 //   lock granted, and the file may have changed        dropped    drop_data()                       yes
 //   delegation returned, pages may be written or old   dropped    drop_data(), for part of a lease  bounded

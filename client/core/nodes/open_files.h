@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenFiles: the files of a mount that are open, have unwritten data, or have an unreported error. It keeps
-// their Nodes alive.
+// OpenFiles: the files of a mount that are in use: open, being opened, under a delegation, or with unwritten
+// data. It keeps their Nodes alive.
 //
 // N is a Node with `file`, a shared_ptr<F> guarded by the Node's mutex. F is constructed from its Node and
-// counts `pins`. The first pin() creates and registers the file; it goes when F::in_use() is false. Own lock,
-// rank 1: taken before a Node's. Any loop.
+// counts `pins`. The first pin() creates and registers the file; it goes when F::in_use() is false. Its lock
+// has the rank kTable: it is taken before a Node's. Any loop.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AheadReaders: counts the open file descriptions that read ahead lately. Their data has to stay in the cache
-// side by side until it is read, so each gets an equal part of the room.
+// AheadReaders: counts the open file descriptions that have read ahead lately. Their data has to stay in the
+// cache side by side until it is read, so each gets an equal part of the room.
 //
 // One per mount, any thread, one short lock. Time is a parameter.
 #pragma once
@@ -20,8 +20,8 @@ class AheadReaders {
   // A READ is sent through `descriptor`. The address is only its identity and is never dereferenced.
   void sent(const void* descriptor, TimePoint now);
   void closed(const void* descriptor);
-  // The number of them, `descriptor` included in any case. An entry counts for ReadPace::kMemory after its
-  // last READ.
+  // The number of descriptors that read ahead, `descriptor` included in any case. A descriptor counts for
+  // ReadPace::kMemory after its last READ.
   size_t count_with(const void* descriptor, TimePoint now);
 
  private:

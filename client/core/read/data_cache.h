@@ -182,12 +182,14 @@ class DataCache {
   void enter(Extent& extent) NFSRDMA_REQUIRES(mutex_);
   void leave(Extent& extent) NFSRDMA_REQUIRES(mutex_);
   void recount(File& file, Class c, uint64_t bytes) NFSRDMA_REQUIRES(mutex_);
-  // Moves its memory to `going`, which is freed after the lock.
+  // remove() and the functions below move an extent's memory to `going`, which is freed after the lock is
+  // released.
   using Going = std::vector<Slice>;
   void remove(Extents::iterator extent, Going& going) NFSRDMA_REQUIRES(mutex_);
   void remove_all(File& file, Going& going) NFSRDMA_REQUIRES(mutex_);
   void drop_if_idle(File& file) NFSRDMA_REQUIRES(mutex_);
-  // Locks. Looks at the next extents, at most `left`, and returns those in leaving slabs. Reduces `left`.
+  // Locks mutex_. Looks at the next extents, at most `left`, and returns those in leaving slabs. Reduces
+  // `left`.
   std::vector<Fill> look_for_leaving(size_t& left);
   void replace(const Fill& old, Slice data, Going& going) NFSRDMA_REQUIRES(mutex_);
   bool make_room(uint64_t limit, Going& going) NFSRDMA_REQUIRES(mutex_);

@@ -114,8 +114,8 @@ class ReadPattern {
   std::vector<ReadRange> recent_;  // at most kRemembered; a ring
   size_t next_ = 0;                // its next place
   bool followed_ = false;          // the latest read belongs to streams_.front()
-  ReadRange given_;                // by the latest next(), since the latest read
-  uint64_t reach_before_ = 0;      // `reach` of streams_.front() before it
+  ReadRange given_;                // returned by the latest next(); empty if none came after the latest read
+  uint64_t reach_before_ = 0;      // `reach` of streams_.front() before that next()
 };
 
 }  // namespace nfsrdma::client

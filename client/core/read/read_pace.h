@@ -2,9 +2,10 @@
 // ReadPace: how many bytes of READs must be in flight so that the path to the server is never idle: bandwidth
 // × delay. Both are measured from the replies to READs.
 //
-// Bandwidth is the highest recent rate. For each READ: the bytes that this mount received between sending it
-// and its reply, divided by that time. The window is two round trips of bandwidth. So the window doubles
-// until the bandwidth stops growing, and no more than that waits in queues on the path.
+// Bandwidth is the highest recent rate. The rate of a READ is the bytes that this mount received between
+// sending it and its reply, divided by that time. The window is two round trips of bandwidth. So the window
+// doubles until the bandwidth stops growing, and then at most one round trip of data waits in queues on the
+// path.
 //
 // Delay is the shortest time of a READ while the path was not full. On a full path every READ waits behind
 // earlier ones, and a delay measured there would let the window grow without limit. So the shortest delay is

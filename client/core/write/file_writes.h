@@ -26,12 +26,12 @@
 //   lost        take_lost()                                         sent, as FILE_SYNC4
 //   unstable, committing, lost: new data overlaps it                the overlapped bytes are gone
 //
-// A held extent is never overlapped by a write that is not in it: the write joins it, or sends it and waits.
+// No other write overlaps a held extent: a new write joins it, or sends it and waits.
 //
 // Rules for the caller:
-//   - Where an event says that [offset, end) is written, take it out of the data cache before the mutex is
-//     released. A coroutine that fills the cache begins the fill first and then calls writing(), so that one
-//     of the two sees the other.
+//   - When join(), hold(), admit() or take_lost() takes data, remove its range [offset, end) from the data
+//     cache before the mutex is released. A coroutine that fills the cache calls writing() and begins the
+//     fill under one hold of the mutex, so that either it sees the write, or the removal drops its fill.
 //   - Record the attributes of a WRITE's reply before answered(), and read written_end() together with the
 //     attributes under the mutex: otherwise both can be too small, and the kernel cuts off what was written.
 #pragma once
@@ -98,8 +98,8 @@ class FileWrites {
     uint64_t end() const { return offset + data.size(); }
   };
   // What became of the data:
-  //   kJoined     it is part of a held extent now: [offset, end) is written
-  //   kNeedsRoom  it would join with a buffer of `room` bytes for both: call again with `larger`
+  //   kJoined     it is part of a held extent now (and see "Rules for the caller")
+  //   kNeedsRoom  to join, it needs a buffer of `room` bytes: call again with one as `larger`
   //   kApart      it cannot join a held extent
   //
   //   may join (1)  follows in memory  size         result
@@ -107,8 +107,8 @@ class FileWrites {
   //   yes           yes                *            kJoined
   //   yes           no                 >= 64 KiB    kApart
   //   yes           no                 less         kJoined, kNeedsRoom, or kApart beyond 1 MiB
-  //   (1) A held extent of the same account contains `offset` or ends there, both fit into wsize, no
-  //   unanswered data is in the way, and no write waits.
+  //   (1) A held extent of the same account contains `offset` or ends there, both fit into wsize, the data
+  //   that extends the held extent overlaps no unanswered data, and no write waits.
   struct Joined {
     enum class Result : uint8_t { kApart, kJoined, kNeedsRoom } result = Result::kApart;
     size_t room = 0;
@@ -119,7 +119,7 @@ class FileWrites {
   //   - four extents are held, a write waits, or unanswered data overlaps it,
   //   - or it has 64 KiB or more, and extents are held or fewer than two WRITEs are under way.
   // Before it is held, its neighbours are sent, every held extent if it is a large one, and the oldest if
-  // four are held. After `held` [offset, end) is written.
+  // four are held. If `held` is true, see "Rules for the caller".
   struct Held {
     bool held = false;
     Sends send;
@@ -131,7 +131,7 @@ class FileWrites {
     uint64_t offset, end;
     uint64_t serial;
   };
-  // Of a write(2), from the first admit() to leave().
+  // The place of a write(2) among the writes that overlap it, from the first admit() to leave().
   struct Place {
     uint64_t offset, end;
     std::optional<std::list<Waiting>::iterator> waiting = std::nullopt;  // once it had to wait
@@ -139,7 +139,7 @@ class FileWrites {
   struct Admission {
     Gate gate = Gate::kOpen;
     Sends send;
-    Extent extent{};  // kOpen: [offset, end) of it is written, and a WRITE is to be sent
+    Extent extent{};  // kOpen: the caller sends a WRITE of it (and see "Rules for the caller")
   };
   // `extent`, a part of the write(2) at `place`, is moved from when the gate is open.
   Admission admit(Place& place, WriteExtent& extent);
@@ -149,9 +149,9 @@ class FileWrites {
   // --- sending what is held ---
   Sends take_held();
   Sends take_held_since(TimePoint before);
-  // If one held extent is all unsaved data of the file: it, to be sent as FILE_SYNC4. With `user`: for a
-  // COMPOUND with a request of that user, so only a small extent of the same user while no COMMIT is under
-  // way.
+  // If one held extent is the only data of the file that is unanswered or unstable, takes it: the caller
+  // sends it as FILE_SYNC4. With `user`, it goes into a COMPOUND with a request of that user: then it must be
+  // small and of the same user, and no COMMIT may be under way.
   std::optional<Extent> take_only(const rpc::Credential* user = nullptr);
   // take_only() of an extent at offset 0.
   std::optional<Extent> take_whole_file();
@@ -177,10 +177,10 @@ class FileWrites {
     bool lost = false;                // the server lost data: take_lost(), then COMMIT again
   };
   Committed committed(Result<nfs4::verifier4> reply);
-  // The next lost extent, to be sent as FILE_SYNC4. [offset, end) of it is written.
+  // Takes the next lost extent, which the caller sends again, as FILE_SYNC4 (and see "Rules for the caller").
   std::optional<Extent> take_lost();
   void end_commit();
-  // The server changed its verifier too often: bytes that are given up.
+  // The server changed its verifier too often: gives up the unstable data, and returns its bytes.
   std::optional<uint64_t> give_up_commit();
   // At most one COMMIT in the background. False: there is one.
   bool begin_background_commit();
@@ -222,8 +222,9 @@ class FileWrites {
   Bytes bytes() const { return {unanswered_bytes_, unstable_bytes_ + committing_bytes_}; }
   // One past the last unanswered byte; 0 if there is none.
   uint64_t unanswered_end() const { return writes_.end_offset(); }
-  // The size that the file has at least, whatever the server of `epoch` says. Answered data counts only if it
-  // was answered by an earlier one: another client may have truncated the file since.
+  // The size that the file has at least, whatever the server of `epoch` says. Unanswered data counts. Data
+  // that was answered in an earlier epoch counts, because the server may have lost it. Data that was answered
+  // in this epoch does not: another client may have truncated the file since.
   uint64_t written_end(uint64_t epoch) const;
 
   // --- errors: each descriptor reports those that came after it was opened or last reported one ---

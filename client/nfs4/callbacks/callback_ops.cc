@@ -69,8 +69,8 @@ bool CallbackServer::outstanding(const std::vector<referring_call_list4>& calls)
 }
 
 // Section 2.10.6.3: the callback may have overtaken the reply to the OPEN that granted the delegation. Wait
-// for that reply a little. Servers that send no referring call also ask again after an error; if an OPEN is
-// in progress, they do not have to.
+// for that reply a little. Without referring calls, any OPEN in progress may be that OPEN. (Servers that send
+// no referring calls repeat the callback after an error; the wait saves them that.)
 template <class Find>
 Task<nfsstat4> CallbackServer::find_overtaken(const std::vector<referring_call_list4>& referring,
                                               const Find& find) {

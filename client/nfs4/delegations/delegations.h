@@ -32,9 +32,9 @@ namespace nfsrdma::client::nfs4 {
 
 struct DelegationPhases {
   // kHeld: what it covers is answered locally. kReturning: for the server it is still held, and its stateid
-  // may be used, but nothing new is answered under it, except locks while the file has others that only we
-  // know. kForgotten: a restarted server did not grant it again, and the opens and locks under it are being
-  // reclaimed. kEnded: returned or revoked.
+  // may be used. But nothing new is answered locally under it, except locks, as long as the file has other
+  // locks that the server does not have yet. kForgotten: a restarted server did not grant it again, and the
+  // opens and locks under it are being reclaimed. kEnded: returned or revoked.
   enum class State : uint8_t { kHeld, kReturning, kForgotten, kEnded };
   static constexpr const char* kName = "delegation";
   static constexpr std::array kTransitions{
@@ -96,12 +96,12 @@ class DelegationHolder {
   virtual ~DelegationHolder() = default;
   // CB_RECALL, CB_RECALL_ANY: the delegation must be returned. May be called several times for one.
   virtual void recalled(DelegationRef delegation) = 0;
-  // CB_RECALL of a delegation that is not known here. Either the reply that brought it was lost and the OPEN
-  // was executed again. Or the reply is still in flight, to an OPEN that began before number `begun`
-  // (Delegations::begun_so_far()).
+  // CB_RECALL of a delegation that is not in Delegations. Either the reply that brought it was lost and the
+  // OPEN was executed again, or the reply is still in flight. In the second case its OPEN began before number
+  // `begun` (Delegations::begun_so_far()).
   virtual void recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::stateid4& stateid, uint64_t begun) = 0;
-  // CB_GETATTR of a write delegation: size and change attribute by section 10.4.3. Nothing: not known yet, or
-  // no longer known.
+  // CB_GETATTR of a write delegation: size and change attribute by section 10.4.3. Nothing: the change
+  // attribute is not known yet, or the file's Node is gone.
   struct Known {
     uint64_t size = 0, change = 0;
   };
@@ -110,7 +110,8 @@ class DelegationHolder {
 
 class Delegations {
  public:
-  // More than the files of a large source tree. A server limits them by its own memory.
+  // The default limit: more than the files of a large source tree. A server limits delegations by its own
+  // memory.
   static constexpr size_t kMost = 131072;
 
   explicit Delegations(size_t most = kMost) : most_(most) {}

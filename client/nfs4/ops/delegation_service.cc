@@ -2,11 +2,12 @@
 // Delegations (RFC 8881 sections 10.4, 18.6, 20.1, 20.2): requested with OPEN, kept with the file, and
 // returned.
 //
-// While a delegation is held, opens that it covers are not sent. Files stay open on the server after the last
-// close of a descriptor. Attributes and names are valid whatever the clock says (AttributeCache::promise).
-// The delegation is returned when the server recalls it, when there are too many, when the file is removed,
-// when a file with a read delegation is opened for writing, and at unmount. At most kMostReturns coroutines
-// do the queued returns, so thousands of recalls at once only make a long queue.
+// While a delegation is held, an open(2) that it covers sends no OPEN, and a file stays open on the server
+// after the last close of a descriptor. The server recalls the delegation before another client may change
+// the file, so attributes and names stay valid without a timeout (AttributeCache::promise). The delegation is
+// returned when the server recalls it, when there are too many, when the file is removed, when a file with a
+// read delegation is opened for writing, and at unmount. At most kMostReturns coroutines do the queued
+// returns, so thousands of recalls at once only make a long queue.
 #include <algorithm>
 
 #include "client/nfs4/ops/delegation_service.h"
@@ -18,11 +19,13 @@ namespace {
 
 // The limit of concurrent returns; each may first write data back.
 constexpr unsigned kMostReturns = 16;
-// The shortest time for which the kernel may cache promised attributes. If an invalidation crosses a reply
-// that is on its way to the kernel, the kernel's attributes are wrong for no longer than nfs(5) allows.
+// Under a delegation the kernel may cache attributes for acregmax, and at least for this time. The time is
+// limited because an invalidation may cross a reply that is on its way to the kernel: the kernel's attributes
+// are then wrong for no longer than nfs(5) allows.
 constexpr Duration kShortestPromise = std::chrono::seconds(1);
 
-// The least time for the kernel to drop pages, when a return has waited behind others.
+// The least time for the kernel to drop pages if a return has waited behind others. Also the pause of
+// return_unknown().
 constexpr Duration kLeastWait = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -90,7 +93,7 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
   for (;;) {
     MutexLock lock(n.mutex);
     if (file->delegation != delegation) {
-      // The server may have granted it again meanwhile (comes_again()): then that one is returned.
+      // The server may have sent it again with a newer stateid (comes_again()): then return the new one.
       const DelegationRef& now = file->delegation;
       if (!now || now->epoch != delegation->epoch || !now->stateid.same_state(delegation->stateid)) break;
       delegation = now;
@@ -103,7 +106,7 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
       });
       delegation->phase.enter(Delegation::Phase::kReturning);
       n.attributes.promise({});
-      // The client that caused the recall is about to change the file.
+      // Expire the attributes, too: the client that caused a recall is about to change the file.
       n.attributes.expire(nodes_.next_start());
       break;
     }
@@ -118,12 +121,13 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
     // dropped before another client may change the file.
     const bool drop = (delegation->write && writers) || (why == Why::kAskedFor && opened);
     if (drop && writers && !delegation->write) {
-      // No wait here: the kernel may hold back such writes until a SETATTR of ours ends, and that waits for
-      // this return.
+      // Do not wait here. The kernel may hold back writes of mapped pages until a SETATTR of ours ends, and
+      // that SETATTR waits for this return.
       kept_.invalidate_data(node);
     } else if (drop && !stopping_) {
-      // When thousands are recalled at once, all their pages share this time. Data written through a mapping
-      // takes longer to write back. The server revokes a delegation that is not returned within a lease.
+      // The server revokes a delegation that is not returned within a lease period. Dropping the pages may
+      // take a quarter of it, or three quarters if data written through a mapping must be written back. The
+      // time counts from `asked`, so thousands of delegations that are recalled at once share it.
       const Duration whole = Duration(session_.lease().period()) * (writers ? 3 : 1) / 4;
       auto dropping = drop_data_within(node, std::max(whole - (Clock::now() - asked), kLeastWait));
       co_await std::move(dropping);
@@ -131,14 +135,15 @@ Task<> DelegationService::give_back(DelegationRef delegation, Why why, TimePoint
     if (delegation->write) co_await write_back_.write_back(node, file);
     auto returning = states_.delegation_states().give_back(node, file, delegation, purpose);
     co_await std::move(returning);
-    // Readers have meanwhile filled pages that no promise covers any more.
+    // While DELEGRETURN was under way, reads may have filled the kernel's page cache again. No delegation
+    // protects those pages.
     if (why == Why::kAskedFor && opened && !stopping_) kept_.invalidate_data(node);
   }
   states_.registry().unpin_file(n);
 }
 
-// Pages may wait for a READ that the server does not answer. They must not delay a return until the lease
-// ends: they are dropped when the READ is answered.
+// Waits for drop_data(), but at most `most`. Pages may wait for a READ that the server does not answer, and
+// they must not delay a return until the lease ends. They are then dropped when the READ is answered.
 Task<> DelegationService::drop_data_within(NodeRef node, Duration most) {
   auto drop = std::make_shared<Dropping>(*Loop::current());
   Loop::current()->spawn(drop_and_tell(std::move(node), drop));
@@ -198,8 +203,8 @@ void DelegationService::recalled_unknown(const nfs4::nfs_fh4& fh, const nfs4::st
       std::make_shared<Delegation>(fh, granted, session_.machine_credential(), session_.epoch()), begun));
 }
 
-// Waits until every OPEN that may have brought the delegation is answered and processed. Then the delegation
-// is known, or its reply was lost.
+// Waits until every OPEN that may have brought the delegation is answered and processed. Then `delegations_`
+// has the delegation, or the reply that brought it was lost.
 Task<> DelegationService::return_unknown(DelegationRef delegation, uint64_t begun) {
   while (!stopping_ && delegations_.being_asked_for(begun)) co_await Loop::current()->sleep(kLeastWait);
   Delegations::Found found = delegations_.find(delegation->fh, delegation->stateid);

@@ -42,12 +42,12 @@ class DelegationService final : public DelegationHolder {
   bool wants_delegations() const;
   // OPEN4_SHARE_ACCESS_WANT_*.
   uint32_t delegation_wish() const;
-  // Takes the delegation from an OPEN's reply if it is to be kept; else returns it at once. `epoch`: before
-  // the OPEN was sent.
+  // Takes the delegation from an OPEN's reply. Null if there is none, or if it is not kept: then it goes back
+  // to the server. `epoch`: Session::epoch() before the OPEN was sent.
   DelegationRef take_delegation(FileState& file, const nfs4::OPEN4resok& opened,
                                 const rpc::CredentialPtr& credential, uint64_t epoch);
-  // The delegation's promise begins, after its reply's attributes were stored. `order`: of the OPEN. A null
-  // `delegation` does nothing.
+  // Call it after the attributes of the OPEN's reply were stored: from now on the delegation guarantees that
+  // they are current (AttributeCache::promise()). `order`: of the OPEN. Does nothing if `delegation` is null.
   void begin_promise(const NodeRef& node, const DelegationRef& delegation, uint64_t order);
   // Returns the file's delegation, if it has one. `read_only`: only a read delegation. `purpose`: see
   // DelegationStates::give_back().
@@ -66,7 +66,7 @@ class DelegationService final : public DelegationHolder {
   std::optional<DelegationHolder::Known> delegated_attributes(const Delegation& delegation) override;
 
  private:
-  // drop_data() that is awaited for at most `most`.
+  // A drop_data() in progress, and the timer of its waiter.
   struct Dropping {
     explicit Dropping(Loop& loop) : timer(loop) {}
     Timer timer;

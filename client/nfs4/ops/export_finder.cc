@@ -130,7 +130,8 @@ Task<std::vector<std::string>> ExportFinder::find_exports() {
     places.pop_front();
     auto listing = list_directory(place.names, wanted);
     Result<Listed> listed = co_await std::move(listing);
-    // nfs-ganesha 6: see read_entries(). Each entry gets its own request.
+    // nfs-ganesha 6 returns this error for the whole directory if a single entry needs another security
+    // flavor. List the directory with kBareAttributes, and ask for each entry in its own request.
     const bool bare = !listed && listed.error().is_status(nfs4::NFS4ERR_WRONGSEC);
     if (bare) {
       auto once_more = list_directory(place.names, kBareAttributes);

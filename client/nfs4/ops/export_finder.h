@@ -28,12 +28,11 @@ class ExportFinder {
  private:
   Task<std::string> wanted_flavors(const nfs4::nfs_fh4* from, std::vector<std::string> names);
   Task<std::vector<std::string>> find_exports();
-  // A directory of the server's name space by its path from the root: its type and file system, and its
-  // entries with the attributes `wanted`. If none is wanted, no entries.
   struct Listed {
-    nfs4::fattr4 own;
-    std::vector<nfs4::entry4> entries;
+    nfs4::fattr4 own;                   // the directory's own type and file system
+    std::vector<nfs4::entry4> entries;  // with the attributes `wanted`; empty if no attribute is wanted
   };
+  // `names`: the directory's path from the root of the server's name space.
   Task<Result<Listed>> list_directory(std::vector<std::string> names, nfs4::bitmap4 wanted);
 
   const ClientOptions& options_;

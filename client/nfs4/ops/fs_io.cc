@@ -19,8 +19,9 @@ Task<> Nfs4Filesystem::resend_writes(NodeRef node) {
 
 Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint64_t lock_owner) {
   Nfs4File& handle = nfs4_file(open);
-  // Take the lock first and hold it until the owner's locks are released. A killed process does not wait for
-  // its flush, and its owner number may be reused by the next process, whose new locks must stay.
+  // Take lock_mutex first and hold it until the owner's byte-range locks are released. A killed process does
+  // not wait for its flush, and its owner number may be reused by the next process, whose new locks must
+  // stay.
   const std::string owner = posix_owner(lock_owner);
   std::vector<LockUse> owners = locks_.end_owners(handle, &owner);
   AsyncMutex::Guard guard;
@@ -42,7 +43,7 @@ Task<Result<>> Nfs4Filesystem::flush(RequestContext ctx, OpenFileRef open, uint6
   Result<> written;
   if (writer) written = WriteBack::unreported_error(handle);
   if (guard) {
-    // The next holder must see all data written under the lock, also by others.
+    // The next holder of the lock must see all data written under it, also through other descriptors.
     if (dirty && !writer) {
       co_await write_back_.settle_all(handle.node, handle.file);
       co_await write_back_.commit(handle.node, handle.file);

@@ -74,8 +74,8 @@ class LockService {
   Task<Result<>> unlock_at_server(Nfs4File& handle, OpenStateRef state, LockState& owner, Lock lock);
   // Updates the lock record. The Node's mutex is held.
   void note_unlocked(FileState& file, LockState& owner, const Lock& lock);
-  // Checks that the delegation, under which locks are granted locally, was not revoked and its lock given to
-  // another client.
+  // Locks are granted locally under a delegation. If the lease may have expired, asks the server whether it
+  // revoked the delegation: it could then have given a lock to another client.
   Task<> confirm_local_locks(std::shared_ptr<FileState> file);
   // FREE_STATEID (section 18.38) for lock-owners without locks.
   Task<> forget_idle_owners(std::shared_ptr<FileState> file, OpenStateRef state);

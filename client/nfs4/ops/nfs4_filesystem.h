@@ -82,7 +82,7 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   // cache.
   Task<Result<Entry>> maybe_own_object(RequestContext ctx, NodeRef directory, std::string name, Wanted wanted,
                                        Error error);
-  // Server-side owner of new objects, if the server squashes the user `uid` to another one.
+  // Records the owner of an object that the user `uid` created: the server may squash users to another one.
   void note_owner(uint32_t uid, uint32_t owner);
   uint32_t owner_of_new(uint32_t uid) const;
 

@@ -6,8 +6,8 @@
 // reply that is not larger than the negotiated ca_maxresponsesize_cached is kept, whether the server asked
 // for that or not.
 //
-// One session at a time: open() forgets the slots of the one before, and finish() of a request that began
-// before it does nothing. Owned by the CallbackServer; one short lock; any thread.
+// It serves one session at a time: open() forgets the slots of the former session, and finish() does nothing
+// for a request of the former session. Owned by the CallbackServer; one short lock; any thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class BackChannel {
   struct Admission {
     nfs4::nfsstat4 status = nfs4::NFS4_OK;  // an error: the slot is untouched
     bool replay = false;                    // answer with `reply`, nothing is executed
-    ByteVector reply;                       // as it was sent the first time, with that XID
+    ByteVector reply;                       // as it was first sent, with the original request's XID
     uint64_t generation = 0;                // for finish()
     uint32_t highest_slot = 0;              // csr_highest_slotid and csr_target_highest_slotid
   };
@@ -51,7 +51,7 @@ class BackChannel {
   struct Slot {
     uint32_t sequence = 0;  // the last one executed; the first request carries 1
     bool busy = false;      // being executed
-    ByteVector reply;       // empty: never used
+    ByteVector reply;       // empty: never used, or busy
   };
 
   mutable Mutex mutex_;

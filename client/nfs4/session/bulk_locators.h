@@ -16,9 +16,9 @@ inline constexpr size_t kReadDataOffset = 24 + 12 + 44 + 8 + 16;
 // GETATTR (about 220).
 inline constexpr size_t kDataReadWithOpenOffset = kReadDataOffset + 56 + 16 + 220;
 
-// SEQUENCE, PUTFH, READ, and at most one more operation.
+// For SEQUENCE, PUTFH, READ, and at most one more operation.
 rpc::Locate locate_read_data(ConstBytes prefix, rpc::BulkPlace& place);
-// SEQUENCE, PUTFH, OPEN, ACCESS, GETATTR, READ, and at most one more operation.
+// For SEQUENCE, PUTFH, OPEN, ACCESS, GETATTR, READ, and at most one more operation.
 rpc::Locate locate_data_read_with_open(ConstBytes prefix, rpc::BulkPlace& place);
 
 }  // namespace nfsrdma::client::nfs4

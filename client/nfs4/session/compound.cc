@@ -20,7 +20,8 @@ constexpr std::array<std::byte, 4 * Count> encoded(const std::array<uint32_t, Co
   return bytes;
 }
 
-// The call_body before the credential (RFC 5531 section 9): XID (the transport writes it), CALL, RPC version.
+// The RPC call message before the credential (RFC 5531 section 9): XID (the transport writes it), CALL, RPC
+// version, program, version, procedure.
 constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kRpcVersion, nfs4::NFS4_PROGRAM,
                                                            nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
 // The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.

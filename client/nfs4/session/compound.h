@@ -57,7 +57,7 @@ class CompoundBuilder {
   CompoundBuilder& putfh(const nfs4::nfs_fh4& fh) { return add(nfs4::PUTFH4args{fh}); }
   CompoundBuilder& getattr(const nfs4::bitmap4& mask) { return add(nfs4::GETATTR4args{mask}); }
 
-  // place() is then the position of `op` in the COMPOUND, counted from 1; 0 if it is absent.
+  // Makes place() return the position of `op` in the COMPOUND, counted from 1; 0 if `op` is absent.
   void watch(nfs4::nfs_opnum4 op) { watched_ = op; }
   uint32_t place() const { return place_; }
 
@@ -79,7 +79,7 @@ class CompoundBuilder {
   rpc::Call finish(const SlotTicket* ticket, bool cache_this);
 
  private:
-  // An operation with these arguments was encoded.
+  // Counts an operation that was encoded with these arguments.
   template <class Args>
   void count(const Args& args) {
     call_.max_reply_bytes += max_result_bytes(args);
@@ -143,8 +143,9 @@ class CompoundReply {
   ByteRange piped() const { return reply_.piped; }
   PipeRef take_pipe() { return std::move(reply_.pipe); }
 
-  // The request may have been executed before: it was sent earlier, and the reply was lost together with the
-  // server's reply cache. NOENT and EXIST may then mean our own success.
+  // The request may have been executed before: an earlier reply was lost together with the server's reply
+  // cache, or an earlier attempt failed after the operation that changes something (with DELAY, for example).
+  // NOENT and EXIST may then mean our own success.
   bool maybe_executed_before = false;
 
  private:

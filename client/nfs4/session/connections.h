@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections: the transports of a session, one per loop, all to one address of the server. Owned by the
-// Session. Except where it says otherwise, a method runs on loop 0.
+// Session. A method runs on loop 0 unless its comment says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,10 @@ namespace nfsrdma::client::nfs4 {
 
 class Connections {
  public:
-  // Transport `index` is connected: the handshake before its calls are sent. On that transport's loop.
+  // The handshake of transport `index`, after it has connected and before its calls are sent. Runs on that
+  // transport's loop.
   using OnConnected = std::function<Task<Result<>>(unsigned index)>;
-  // The server's call on a transport; the result is the reply. On that transport's loop.
+  // Answers a call that the server sent over a transport. Runs on that transport's loop.
   using OnCall = std::function<Task<ByteVector>(ByteVector call)>;
 
   Connections(LoopPool& loops, BufferPool& buffers, const ClientOptions& options,
@@ -36,17 +37,18 @@ class Connections {
   Task<Result<>> start();
   Task<> close();
   rpc::RpcTransport& at(unsigned index) { return *transports_[index]; }
-  // That of the current loop; any loop.
+  // The current loop's transport; any loop.
   rpc::RpcTransport& here() { return *transports_[Loop::current()->index()]; }
 
   // Ends all calls that have no reply.
   Task<> fail_pending(Error error);
-  // Loop 0 has connected. If the host name now belongs to another address, the other loops reconnect there.
+  // Call it after loop 0 has connected. If loop 0 is now at another address than before, the other loops
+  // reconnect to that address.
   Task<> follow_address();
 
   // Any thread.
   bool responding() const;
-  // Since when the oldest call is unanswered; zero while the server responds.
+  // When the server's silence began, on the connection where it is longest; zero while the server responds.
   TimePoint stalled_since() const;
   std::vector<rpc::TransportStatus> status() const;
   uint32_t credits(unsigned index) const { return transports_[index]->credits(); }

@@ -10,7 +10,7 @@ namespace nfsrdma::client::nfs4 {
 namespace {
 
 constexpr uint32_t kBytes = (1u << 20) + 4096;
-constexpr uint32_t kCachedBytes = 2048;  // our cached replies are small; servers give more slots for it
+constexpr uint32_t kCachedBytes = 2048;  // our cached replies are small; servers then grant more slots
 constexpr uint32_t kOperations = 40;     // 16 files, each by PUTFH and CLOSE, behind SEQUENCE
 constexpr uint32_t kSlots = 128;
 // The least that we can work with: a READ of 4 KiB, and our longest COMPOUND.

@@ -16,8 +16,8 @@ class ForeChannel {
   // csa_fore_chan_attrs. The server may lower the sizes, and change the numbers of slots and operations.
   static nfs4::channel_attrs4 offered();
 
-  // A new session. Sizes and slots above our offer are lowered to it. Error: kPermanent, if that is too
-  // little to work with; the values of before stay.
+  // Takes the attributes of a new session. Sizes and slots above our offer are lowered to it. Returns an
+  // error (kPermanent) if the server grants too little to work with; the former values then stay.
   Result<> open(const nfs4::channel_attrs4& granted);
 
   uint32_t request_bytes() const { return request_bytes_.load(std::memory_order_relaxed); }

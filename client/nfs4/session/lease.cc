@@ -28,7 +28,7 @@ void Lease::note_sequence(const nfs4::SEQUENCE4res& sequence, Duration sent) {
   const uint32_t flags = sequence.resok4.sr_status_flags;
   MutexLock lock(mutex_);
   if ((flags & kRevokedFlags) != 0) {
-    // A SEQUENCE sent before now must not renew it, even if its reply comes later than this one.
+    // A SEQUENCE that was sent before now must not renew the lease, even if its reply arrives after this one.
     known_since_ = since_boot();
     until_.store(0, std::memory_order_release);
   }

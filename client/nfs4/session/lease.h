@@ -28,14 +28,14 @@ class Lease {
   bool holds() const { return since_boot() < Duration(until_.load(std::memory_order_acquire)); }
   // The server's lease_time.
   std::chrono::seconds period() const { return std::chrono::seconds(seconds_.load()); }
-  // Within bounds, because a server may return zero or an unlimited lease. Whether it holds is not known then
-  // until the next renewal.
+  // Limits the period, because a server may return zero or an unlimited lease. holds() is then false until
+  // the next renewal.
   void set_period(std::chrono::seconds period);
 
   // SEQUENCE renews the lease (section 8.3). It may have been renewed as early as `sent` (since_boot()).
   void note_sequence(const nfs4::SEQUENCE4res& sequence, Duration sent);
-  // The server has lost our state, or may have: until reclaimed(), a lease that is renewed says nothing about
-  // it (sections 8.3, 8.4.2).
+  // The server has lost our state, or may have lost it. Until reclaimed(), holds() is false, even if SEQUENCE
+  // renews the lease (sections 8.3, 8.4.2).
   void state_lost();
   void reclaimed();
   // A request of ours was answered: for some time nothing else has to renew the lease.
@@ -43,7 +43,7 @@ class Lease {
     last_answer_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
   TimePoint last_answer() const { return TimePoint{Duration(last_answer_.load(std::memory_order_relaxed))}; }
-  // Session::confirm_lease() was in vain: one attempt is enough until `then`.
+  // Session::confirm_lease() did not succeed: until `then`, it makes only one attempt.
   void note_unconfirmed(TimePoint then) {
     unconfirmed_until_.store(then.time_since_epoch().count(), std::memory_order_relaxed);
   }

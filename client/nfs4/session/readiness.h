@@ -25,7 +25,7 @@ struct ReadinessStates {
       Transition{State::kNone, State::kReady},
       Transition{State::kReady, State::kBroken},
       Transition{State::kBroken, State::kReady},
-      // Loop 0 recovered before the loop that found the session broken has said so.
+      // Loop 0 recovered the session before the loop that found it broken reported that.
       Transition{State::kReady, State::kReady},
   };
 };
@@ -43,7 +43,8 @@ class Readiness {
     generation_ = generation;
     waiters_.notify_all();
   }
-  // The session of that generation cannot be used any more. Nothing if another one was made meanwhile.
+  // The session of that generation cannot be used any more. Does nothing if another session was made
+  // meanwhile.
   void broken(uint64_t generation) {
     MutexLock lock(mutex_);
     if (state_.get() == State::kReady && generation_ == generation) state_.enter(State::kBroken);
@@ -52,7 +53,8 @@ class Readiness {
     MutexLock lock(mutex_);
     waiters_.notify_all();
   }
-  // The generation of the session that can be used. Nothing: the session is being stopped.
+  // Waits for a session that can be used, and returns its generation. Returns nothing if the session is being
+  // stopped.
   Task<std::optional<uint64_t>> wait() {
     for (;;) {
       MutexLock lock(mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pauses of the loops that recover. Pure.
+// Pauses before retries and recoveries. Pure.
 //
 // Backoff: the pause before each retry of one request; it doubles.
 //
@@ -56,7 +56,8 @@ class RecoveryPace {
     return wait;
   }
 
-  // A request was answered in the session that the last recovery made. True: it has lasted for kSteady now.
+  // A request was answered in the session that the last recovery made. Returns true if that session has
+  // lasted for kSteady now.
   bool worked(TimePoint now) {
     worked_ = true;
     return now - last_ >= kSteady;

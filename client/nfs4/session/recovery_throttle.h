@@ -22,7 +22,7 @@ class RecoveryThrottle {
   void note_answer() {
     if (recovered_lately_.load(std::memory_order_relaxed)) check_steady();
   }
-  // The log has already said that sessions end at once: single losses go to the debug log.
+  // True if the log has already said that sessions end at once. Single losses then go to the debug log.
   bool sessions_end_at_once() const { return end_at_once_.load(std::memory_order_relaxed); }
 
  private:

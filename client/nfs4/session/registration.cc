@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Section 2.4: the verifier tells this instance of the client from those before it.
+// Section 2.4: the verifier distinguishes this instance of the client from earlier ones.
 nfs4::verifier4 verifier_of_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   return nfs4::verifier4::of(static_cast<uint64_t>(now));
@@ -123,7 +123,8 @@ Task<Result<nfs4::CREATE_SESSION4resok>> Registration::create_session() {
   if (!reply) co_return fail(std::move(reply.error()));
   auto res = reply->take<nfs4::CREATE_SESSION4res>();
   // Section 18.36.4: the server's sequence ID advances with each reply that it caches, including errors. It
-  // does not cache the first two of these; after DELAY the same request is sent again (section 15.1.1.3).
+  // does not cache STALE_CLIENTID and SEQ_MISORDERED. After DELAY the same request is sent again (section
+  // 15.1.1.3).
   const nfs4::nfsstat4 status = reply->status();
   if (status != nfs4::NFS4ERR_STALE_CLIENTID && status != nfs4::NFS4ERR_SEQ_MISORDERED &&
       status != nfs4::NFS4ERR_DELAY)

@@ -3,8 +3,8 @@
 // to be done about our state before the session is used (RFC 8881 sections 2.4, 8.4.2, 18.34
 // to 18.37, 18.50).
 //
-// Owned by the Session. Loop 0, and under the Session's recovery_mutex_ what makes or ends client ID and
-// session. bind() on the transport's loop; id() and epoch() on any thread.
+// Owned by the Session. Runs on loop 0. Whatever makes or ends the client ID or the session runs with the
+// Session's recovery_mutex_ held. bind() runs on the transport's loop; id() and epoch() on any thread.
 #pragma once
 
 #include <array>
@@ -58,18 +58,19 @@ class Registration {
   // The references outlive the object.
   Registration(RequestSender& sender, ServerIdentity& identity, Lease& lease, const ClientOptions& options);
 
-  // Makes a session, and before it a client ID where there is none or the server refuses it. Ends the
-  // previous session. `stopping` outlives the call. Errors: the transport's, the server's, and kPermanent for
-  // an answer that cannot be used.
+  // Makes a session, and before it a client ID if there is none or the server refuses the present one. Ends
+  // the previous session. `stopping` outlives the call. Errors: the transport's, the server's, and kPermanent
+  // for an answer that cannot be used.
   Task<Result<nfs4::CREATE_SESSION4resok>> make_session(const StopFlag& stopping);
-  // `patient`: if the connection is lost, continues over the next one. Otherwise that is an error, and the
-  // session must still be destroyed later: a server does not destroy a client ID that has a session.
+  // `patient`: if the connection is lost, continues over the next one. If not `patient`, a lost connection is
+  // an error, and the session must still be destroyed later: a server does not destroy a client ID that has a
+  // session.
   Task<Result<>> destroy_session(bool patient);
   // Ends session and client ID, over as many connections as it takes.
   Task<> destroy_all();
-  // BIND_CONN_TO_SESSION over transport `index`, on that transport's loop. Returns whether the connection
-  // has the back channel, too; nothing: a server without the operation, which binds by SEQUENCE (section
-  // 2.10.3.1: SP4_NONE).
+  // BIND_CONN_TO_SESSION over transport `index`, on that transport's loop. Returns whether the connection has
+  // the back channel, too. Returns nothing if the server does not support the operation: such a server binds
+  // by SEQUENCE (section 2.10.3.1: SP4_NONE).
   Task<Result<std::optional<bool>>> bind(unsigned index);
 
   // The server has a client ID of ours, as far as we know.
@@ -82,7 +83,7 @@ class Registration {
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
 
   Owed owed() const { return owed_; }
-  // The server has lost our state: a new epoch begins. Also for a server that kept the session.
+  // The server has lost our state: a new epoch begins. Call it also if the server kept the session.
   void state_lost();
   // RECLAIM_COMPLETE was answered.
   void reclaimed();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The longest result of each operation that this client sends, in bytes, with operation number and status. A
-// Reply chunk must have this room, or an inline reply must fit (RFC 8267 section 6.2).
+// The longest result of each operation that this client sends, in bytes, with operation number and status. If
+// a reply of this size does not fit inline, the transport provides a Reply chunk for it (RFC 8267 section
+// 6.2).
 //
 // READ's data is not included: it is a bulk item. Strings without a protocol limit (user names, symbolic
 // links) count with the limit that real servers have. If a reply is longer anyway, the transport repeats the
@@ -69,8 +70,8 @@ size_t max_result_bytes(const Args& args) {
   } else if constexpr (std::is_same_v<Args, CREATE_SESSION4args>) {
     return kBare + 16 + 8 + 2 * 36;
   } else {
-    // A status, for some operations with a stateid, a verifier, or a session ID and one or two words.
-    // BIND_CONN_TO_SESSION has the longest result.
+    // The result is a status. Some operations add a stateid, a verifier, or a session ID and one or two
+    // words. BIND_CONN_TO_SESSION has the longest result.
     return kBare + 24;
   }
 }

@@ -80,8 +80,8 @@ Task<Result<CompoundReply>> RequestSender::run_alone(unsigned transport, nfs4::n
   }
 }
 
-// One line for each COMPOUND: what it is for, what is in it, how it ended, and how long that took. Without
-// `operations` the operation log is off.
+// Writes one line for each COMPOUND: what it is for, what is in it, how it ended, and how long that took. If
+// the operation log is off, `operations` is empty.
 void RequestSender::trace(const char* op, const std::string& operations, const Result<CompoundReply>& reply,
                           TimePoint sent) {
   if (operations.empty()) return;

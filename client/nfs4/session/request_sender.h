@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RequestSender: sends one COMPOUND over one of the session's connections, decodes its reply and counts it.
-// What the reply means for the slot and the session is Session's to decide. Owned by the Session; any loop.
+// The Session decides what the reply means for the slot and the session. Owned by the Session; any loop.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ class RequestSender {
   RequestSender(Connections& connections, Lease& lease, rpc::CredentialPtr machine, const StopFlag& stopping)
       : connections_(connections), lease_(lease), machine_(std::move(machine)), stopping_(stopping) {}
 
-  // Sends the request in that slot over that transport, once. The references are to the frame of the caller,
-  // which awaits.
+  // Sends the request in that slot over that transport, once. The references point into the frame of the
+  // caller, which awaits the reply.
   Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
                                       Precedence precedence, CallSize& size);
   // Runs one operation in its own COMPOUND without SEQUENCE, as part of a handshake. Retries after DELAY.

@@ -105,7 +105,8 @@ class Session::Channel final : public RecoveryChannel {
     usable_ = std::min<std::ptrdiff_t>(usable_, told_);
   }
 
-  // `retired`: not executed, because the server has meanwhile retired the slot in its sa_highest_slotid.
+  // Sets `retired` if the server did not execute the request, because it has meanwhile retired the slot that
+  // is named in sa_highest_slotid.
   Task<Result<CompoundReply>> run_in(uint32_t slot, Request request, bool& retired) {
     for (Backoff delay(100ms, 2s);;) {
       CallSize size;
@@ -160,7 +161,7 @@ class Session::Channel final : public RecoveryChannel {
   std::vector<uint32_t> next_;
   Mutex mutex_;
   WaitQueue given_back_ NFSRDMA_GUARDED_BY(mutex_);
-  // Recovery runs on loop 0 only.
+  // These need no lock: recovery runs on loop 0 only.
   std::vector<bool> busy_;
   bool broken_ = false;    // a request may have been executed and has no answer
   uint32_t told_;          // the lowest number of slots that the server wanted

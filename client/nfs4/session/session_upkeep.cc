@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Attempts of confirm_lease(). After these, the flags are taken for permanent.
+// How many SEQUENCEs confirm_lease() sends at most. Status flags that are still set then count as permanent.
 constexpr int kMostConfirmations = 30;
 
 // Lengthens the pause while the same flags stay set although we have acted on them.
@@ -106,7 +106,7 @@ Task<> Session::handle_status_flags(uint32_t flags, uint64_t generation) {
 
 void Session::reclaim_soon(uint64_t generation) {
   if (!flags_.heeds_reclaim(Clock::now()) || !close(generation)) return;
-  lease_.state_lost();  // already while requests in flight are answered
+  lease_.state_lost();  // at once, before the requests in flight are answered
   if (flags_.begin_reclaim() == 0)
     log::info("server {}: it restarted, and kept the session but no state; reclaiming", options_.host);
   loops_[0].spawn(reclaim_live());

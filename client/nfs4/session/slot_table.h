@@ -2,13 +2,14 @@
 // SlotTable: the fore channel's slots (RFC 8881 section 2.10.6), shared by all loops of a mount.
 //
 // A request holds one slot from acquire() until its reply is in; a slot is never abandoned. The lowest free
-// slot is used first, so that sa_highest_slotid stays low and the server may shrink the table
-// (section 2.10.6.1). Slot 0 is kept for the session's own upkeep (lease renewal, recovery) when the server
-// grants more than one.
+// slot is used first, so that sa_highest_slotid stays low and the server may shrink the table (section
+// 2.10.6.1). Slot 0 is kept for the session's own upkeep (lease renewal) while more than one slot may be
+// used.
 //
-// A released slot is reserved for the longest waiter before its loop resumes it, so that later requests stay
-// behind it. So no request waits while a slot is free. Until the waiter runs, a lower target or the end of
-// the session can take the slot away again. Then it waits before all others.
+// A released slot is reserved at once for the request that has waited longest, before its loop resumes that
+// request. So later requests stay behind it, and no request waits while a slot is free. Until the request
+// runs, a lower target or the end of the session can take the slot away again. The request then waits ahead
+// of all others.
 //
 // The table is closed while there is no usable session: acquire() waits. Each session has a generation; a
 // ticket of an older one is ignored by release(). One short lock; waiting is on the caller's loop.
@@ -35,7 +36,7 @@ struct SlotTicket {
   uint32_t sequence = 0;
   uint32_t highest = 0;    // sa_highest_slotid
   bool uncertain = false;  // the server may already have executed `sequence`: probe before use
-  uint64_t lowered = 0;    // how many times the target had been lowered by then
+  uint64_t lowered = 0;    // how often the target had been lowered when the ticket was made
 };
 
 // What became of the slot's sequence ID.
@@ -55,25 +56,27 @@ class SlotTable {
   // target, and reject higher slots (BADSLOT).
   void open(uint64_t generation, const nfs4::sessionid4& session, uint32_t slots,
             const std::vector<uint32_t>& next, uint32_t usable = kMaxSlots);
-  // No usable session: acquire() waits from now on. Only when `generation` is still current.
+  // There is no usable session: acquire() waits from now on. Returns false and changes nothing if
+  // `generation` is no longer current or the table is closed already.
   bool close(uint64_t generation);
   // The mount is going away: every waiting and future acquire() ends without a ticket.
   void shut_down();
 
-  // kAhead: retry at the queue's front after an uncertain slot.
+  // kAhead: at the queue's front, for a request that retries after it got an uncertain slot.
   enum class Place : uint8_t { kBehind, kAhead };
   // A slot for an ordinary request, if one is free.
   std::optional<SlotTicket> try_acquire();
-  // The same, and waits for one; nothing when shut down.
+  // The same, but waits for a slot. Returns nothing when shut down.
   Task<std::optional<SlotTicket>> acquire(Place place = Place::kBehind);
   // Slot 0, for the session's upkeep; nothing when busy, closed or shut down. Never waits.
   std::optional<SlotTicket> try_acquire_upkeep();
   void release(const SlotTicket& ticket, SlotUse use);
 
-  // The lower of sr_target_highest_slotid and sr_highest_slotid in the reply to `ticket`'s request. Call it
-  // before the slot is released: otherwise the next request in the slot shows the server that we received the
-  // target, while other requests do not follow it yet. Replies may arrive out of order: a lower target always
-  // counts, a higher one only if its request was made after the target was last lowered.
+  // Sets the target: the lower of sr_target_highest_slotid and sr_highest_slotid in the reply to `ticket`'s
+  // request. Call it before the slot is released: otherwise the next request in the slot shows the server
+  // that we received the target, while other requests do not follow it yet. Replies may arrive out of order:
+  // a lower target always counts, a higher one only if its request was made after the target was last
+  // lowered.
   void set_target(const SlotTicket& ticket, uint32_t target_highest_slot);
   // CB_RECALL_SLOT: as set_target() for the current session, but never raises the target.
   void recall(uint32_t target_highest_slot);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StatusFlags: what the server says by SEQUENCE's sr_status_flags (RFC 8881 section 18.46.3), and how often
-// it has said the same. So each fault is mended by one coroutine at a time, and a fault that stays is met
+// it has said the same. So only one coroutine at a time handles a fault, and a fault that stays is handled
 // less and less often. Owned by the Session; any thread.
 #pragma once
 
@@ -19,17 +19,18 @@ inline constexpr uint32_t kNoBackChannel =
 
 class StatusFlags {
  public:
-  // The flags of a reply. What is no longer set is counted from zero again.
+  // Takes the flags of a reply. The counts of flags that are no longer set begin at zero again.
   void note(uint32_t flags) {
     if ((flags & kNoBackChannel) == 0) reset(back_channel_mendings_);
     if ((flags & nfs4::SEQ4_STATUS_RESTART_RECLAIM_NEEDED) == 0) reset(reclaims_);
     if (flags == 0) reset(repetitions_);
   }
 
-  // True: the caller handles the flags, and calls end_handling(). Else somebody is doing that already.
+  // Returns true if the caller is to handle the flags and then call end_handling(). Returns false if another
+  // coroutine is handling them.
   bool begin_handling() { return !handling_.exchange(true, std::memory_order_acq_rel); }
   void end_handling() { handling_.store(false, std::memory_order_release); }
-  // By who handles them: how many times in a row these flags have been handled before.
+  // Called by the coroutine that handles the flags. Returns how many times in a row they were handled before.
   unsigned count(uint32_t flags) {
     const unsigned before = std::exchange(handled_, flags) == flags ? repetitions_.fetch_add(1) : 0;
     if (before == 0) repetitions_.store(1);
@@ -37,7 +38,8 @@ class StatusFlags {
   }
   bool repeated() const { return repetitions_.load() > 1; }
 
-  // Attempts to mend the back channel since a SEQUENCE last reported no fault of it, before this one.
+  // Begins an attempt to mend the back channel. Returns the number of attempts before it, since a SEQUENCE
+  // last reported no fault of the back channel.
   unsigned begin_back_channel_mending() {
     return back_channel_mendings_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -50,20 +52,20 @@ class StatusFlags {
   void ignore_reclaim_until(TimePoint then) {
     no_reclaim_before_.store(then.time_since_epoch().count(), std::memory_order_release);
   }
-  // A new connection may mean another restart.
+  // No longer ignores the flag: a new connection may mean another restart of the server.
   void heed_reclaim() { ignore_reclaim_until(TimePoint{}); }
   // Returns how many reclaims there were since a SEQUENCE without the flag, before this one.
   unsigned begin_reclaim() { return reclaims_.fetch_add(1); }
   unsigned reclaims() const { return reclaims_.load(); }
 
  private:
-  // A store with each reply would dirty the cache line.
+  // Stores zero only where it is needed: a store with each reply would dirty the cache line.
   static void reset(std::atomic<unsigned>& count) {
     if (count.load(std::memory_order_relaxed) != 0) count.store(0, std::memory_order_relaxed);
   }
 
   std::atomic<bool> handling_{false};
-  uint32_t handled_ = 0;  // of who handles them
+  uint32_t handled_ = 0;  // used only by the coroutine that handles the flags
   std::atomic<unsigned> repetitions_{0}, back_channel_mendings_{0}, reclaims_{0};
   std::atomic<int64_t> no_reclaim_before_{0};  // steady clock ticks
 };

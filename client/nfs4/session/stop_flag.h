@@ -15,7 +15,7 @@ class StopFlag {
  public:
   void raise() { raised_.store(true); }
   bool raised() const { return raised_.load(std::memory_order_relaxed); }
-  // For `d`, or until at most 0.1 s after raise().
+  // Pauses for `d`, or until at most 0.1 s after raise().
   Task<> pause(Duration d) const {
     constexpr Duration kSlice = std::chrono::milliseconds(100);
     for (const TimePoint end = Clock::now() + d; !raised();) {

@@ -102,7 +102,7 @@ Task<> DelegationStates::give_back(NodeRef node, std::shared_ptr<FileState> file
                                    Purpose* purpose) {
   AsyncMutex::Guard locking;
   if (has_local_locks(*file)) {
-    // Our record of them must not change while the locks are established on the server.
+    // Our record of the local locks must not change while they are established on the server.
     auto guard = co_await file->lock_mutex.lock();
     locking = std::move(guard);
   }
@@ -122,7 +122,7 @@ Task<> DelegationStates::give_back(NodeRef node, std::shared_ptr<FileState> file
       auto claiming = claim_locks(node, *file, opens[i], delegation);
       co_await std::move(claiming);
     }
-    // A coroutine that holds one of these mutexes closes what is left open itself, afterwards.
+    // If another coroutine holds one of these mutexes, it closes what is left open itself, afterwards.
     AsyncMutex::Guard opening;
     if (!locking && file->lock_mutex.try_lock()) locking = AsyncMutex::Guard(&file->lock_mutex);
     if (locking && file->open_mutex.try_lock()) opening = AsyncMutex::Guard(&file->open_mutex);
@@ -285,8 +285,8 @@ Task<> DelegationStates::claim_locks(NodeRef node, FileState& file, OpenStateRef
   }
 }
 
-// With the Node's mutex held. False if an open would remain: after the file is removed, it could not be
-// closed.
+// With the Node's mutex held. Also false if an open would remain: if the request removes the file, that open
+// could not be closed afterwards.
 bool DelegationStates::may_go_together(const FileState& file, const OpenStateRef& idle,
                                        const Delegation& delegation, const Purpose& purpose) const {
   constexpr uint32_t kInFront = 4;  // SEQUENCE, PUTFH, CLOSE, DELEGRETURN
@@ -467,7 +467,7 @@ void DelegationStates::reclaimed(FileState& file, const DelegationRef& before,
     delegations_.add(delegation, Delegations::Came::kReclaimed);
   }
   delegations_.remove(before, Delegations::Went::kReplaced);
-  // RFC 8881 section 10.2.1: "recall: TRUE".
+  // RFC 8881 section 10.2.1: with `recall` set, the server wants the delegation back at once.
   if (answer.recall) hooks_.recalled(delegation);
 }
 

@@ -33,11 +33,12 @@ class DelegationStates {
         closer_(closer) {}
 
   // --- grant ---
-  // Records a delegation that an OPEN brought. False: it must be returned.
+  // Records a delegation that an OPEN brought. Returns false if it must be returned.
   bool keep(FileState& file, const DelegationRef& delegation);
   // The server may grant the same delegation again, or upgrade it (section 18.16.3), and its replies come in
-  // any order. kNo: `delegation` is a new state. kStands: the file has this state; it and `delegation` are
-  // the newer of the two now. kGone: this state is being returned, or was.
+  // any order. kNo: `delegation` is a new state. kStands: the file has this state already; the file's
+  // delegation and `delegation` now both are the one with the newer stateid. kGone: this state is being
+  // returned, or has ended.
   enum class Again : uint8_t { kNo, kStands, kGone };
   Again comes_again(FileState& file, DelegationRef& delegation);
   // Takes the file's delegation from the reply to OPEN with CLAIM_PREVIOUS. `change`: the change attribute,
@@ -67,7 +68,8 @@ class DelegationStates {
   void recall_all();
 
   // --- revocation ---
-  // True: the file's delegation was gone on the server, and is ended here, too.
+  // Tests the file's delegation with TEST_STATEID. If the server no longer has it, ends it here, too, and
+  // returns true.
   Task<bool> test_delegation(std::shared_ptr<FileState> file, DelegationRef delegation);
   // The same for all.
   Task<> test_delegations();
@@ -75,10 +77,10 @@ class DelegationStates {
   bool end_delegation(FileState& file, const DelegationRef& delegation, Delegations::Went went);
 
  private:
-  // Sends an OPEN for each share access opened under the delegation. False: the server no longer has the
-  // delegation.
+  // Sends an OPEN for each share access opened under the delegation. Returns false if the server no longer
+  // has the delegation.
   Task<bool> claim_opens(FileState& file, OpenStateRef state, DelegationRef delegation);
-  // One of them: by file handle, or by name if the server supports no other claim.
+  // Sends one of these OPENs: by file handle, or by name if the server supports no other claim.
   Task<Result<nfs4::OPEN4resok>> claim_open(FileState& file, const OpenState& state,
                                             const Delegation& delegation, uint32_t mode);
   // CLOSE of a file that was opened in place of another.
@@ -86,8 +88,8 @@ class DelegationStates {
   // Sends a LOCK for each range that was locked under the delegation; refused locks are lost. Stops if a
   // server restart has ended the delegation: then recovery reclaims its locks. lock_mutex is held.
   Task<> claim_locks(NodeRef node, FileState& file, OpenStateRef state, DelegationRef delegation);
-  // Sends CLOSE of `idle` (if not null), DELEGRETURN, and the purpose's request. False: it is not returned
-  // yet.
+  // Sends CLOSE of `idle` (if not null), DELEGRETURN, and the purpose's request. Returns false if the
+  // delegation is not returned yet.
   Task<bool> return_together(std::shared_ptr<FileState> file, OpenStateRef idle, DelegationRef delegation,
                              Purpose* purpose);
   bool may_go_together(const FileState& file, const OpenStateRef& idle, const Delegation& delegation,

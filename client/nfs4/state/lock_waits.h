@@ -38,7 +38,8 @@ class LockWaits {
 
    private:
     friend class LockWaits;
-    // Called with waits_.mutex_ held, for several Waits: the analysis does not know that all have the same.
+    // Called with waits_.mutex_ held, for several Waits. The thread-safety analysis is off here: it does not
+    // know that all Waits have the same mutex.
     void set_holder(const std::string& holder) NFSRDMA_UNCHECKED_LOCKS;
 
     LockWaits& waits_;

@@ -27,9 +27,9 @@ std::span<const LockRange> overlapping(std::span<const LockRange> ranges, const 
 // replaces what it overlaps, and adjacent locks of one type merge.
 void record_lock(std::vector<LockRange>& ranges, const LockRange& range);
 
-// The steps that restore the state `before` within `range`, in order. First the ranges that had another lock
-// type: of these, another owner's new lock can only prevent a return to a write lock. Then unlocks of the
-// ranges that were not held.
+// The steps that restore the state `before` within `range`, in order. First come locks of the ranges that had
+// another lock type: only a return to a write lock can fail, because of another owner's new lock. Then come
+// unlocks of the ranges that were not held.
 std::vector<LockRange> steps_back(std::span<const LockRange> before, const LockRange& range);
 
 // The bytes of `ranges` outside `held`, as unlocks. Lock types do not matter.

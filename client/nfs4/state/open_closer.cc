@@ -17,7 +17,7 @@ namespace {
 // CLOSEs of one COMPOUND: a message of 2.5 KiB with the longest file handles.
 constexpr size_t kCloseTogether = 16;
 
-// Section 8.4.3: revoked, and to be acknowledged by FREE_STATEID.
+// Section 8.4.3: the state is revoked, and FREE_STATEID must acknowledge the revocation.
 bool revoked_status(nfs4::nfsstat4 status) {
   return status == nfs4::NFS4ERR_EXPIRED || status == nfs4::NFS4ERR_ADMIN_REVOKED;
 }
@@ -70,7 +70,8 @@ uint32_t OpenCloser::wanted_access(const FileState& file, const OpenState& state
   const uint32_t needed = state.needed_access() & ~state.refused_access;
   // Keep open what the delegation covers, until the delegation is returned.
   if (file.delegated()) return state.opened_within(needed | file.delegation->access());
-  // An opener uses another opener's OPEN (opened_as_held()), and OPEN_DOWNGRADE leaves only a union of OPENs.
+  // Keep all of it if an opener uses another opener's OPEN (opened_as_held()): OPEN_DOWNGRADE can leave only
+  // a union of OPENs.
   const bool by_anothers = (needed & ~state.held_access) == 0 && state.opened_within(needed) != needed;
   return by_anothers ? state.held_access : needed;
 }
@@ -175,7 +176,7 @@ Task<> OpenCloser::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     // Recovery replaced the state while the request waited: the new one must be closed as well.
     if (!state->stateid.same_state(stateid)) continue;
     if (needed == 0) {
-      // Whatever the answer: this state is not used again.
+      // This state is not used again, whatever the answer is.
       if (reply && revoked_status(reply->status())) gone = stateids_of(*state);
       state->established = false;
       state->held_access = state->opened = 0;
@@ -215,7 +216,7 @@ Task<> OpenCloser::close_idle(NodeRef node, std::shared_ptr<FileState> file) {
     auto rest = trim(file, state);
     co_await std::move(rest);
   }
-  registry_.drop_if_unused(nfs4_node(node));  // no opener may be left to do so
+  registry_.drop_if_unused(nfs4_node(node));  // perhaps no opener is left that would do it
 }
 
 // With the Node's mutex held.

@@ -42,7 +42,7 @@ class OpenCloser {
   Task<> close_now(NodeRef node);
   // Closes or downgrades all opens of the file that have lost openers.
   Task<> close_idle(NodeRef node, std::shared_ptr<FileState> file);
-  // The server has the file open for writing only because its CLOSE is delayed.
+  // True if the server still has an open of the file for writing because the CLOSE is delayed.
   static bool open_to_write(Nfs4Node& node);
   // Sends LOCKU for every owner under `state` that holds a lock; `all`: every one that has a stateid.
   // lock_mutex is held.
@@ -81,7 +81,7 @@ class OpenCloser {
   Task<> close_all(std::vector<Closing> all);
   // `some`: of one user, and not more than fit one COMPOUND. Returns those that must be tried again.
   Task<std::vector<Closing>> close_together(std::vector<Closing> some);
-  // False: another coroutine uses the file, or CLOSE alone is not enough.
+  // Returns false if another coroutine uses the file, or if CLOSE alone is not enough.
   static bool try_hold(HeldClosing& held);
   // Closes or downgrades one state that has lost openers, with the file's mutexes held.
   Task<> trim(std::shared_ptr<FileState> file, OpenStateRef state);

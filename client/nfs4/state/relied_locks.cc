@@ -12,9 +12,9 @@ bool counts(const LockState& lock) {
   return !lock.ranges.empty() || lock.lost;
 }
 
-// The processes to check for `thread`, if the result can depend on them. More than kFewLockers stand for any
-// number. Empty if the thread is the main thread of a locking process: it has the process's number. The Node
-// mutex is held.
+// The processes to check for `thread`, if the result can depend on them. A list of more than kFewLockers may
+// be incomplete. Empty if the thread is the main thread of a locking process: it has the process's number.
+// The Node mutex is held.
 std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
   std::vector<uint32_t> lockers;
   if (thread == 0) return lockers;
@@ -35,8 +35,8 @@ uint32_t process_among(const std::vector<uint32_t>& lockers, uint32_t thread, co
   return his == lockers.end() ? 0 : *his;
 }
 
-// The Node mutex is held. `process`: the thread's; 0, or the thread's own number, if no locking process
-// matters.
+// The Node mutex is held. `process`: the thread's process. It is 0, or the thread's own number, if the result
+// does not depend on a process that holds locks.
 std::vector<std::string> owners(const Nfs4File& handle, uint32_t thread, uint32_t process) {
   std::vector<std::string> all;
   for (const OpenStateRef& open : handle.file->opens) {

@@ -17,11 +17,11 @@ namespace nfsrdma::client::nfs4 {
 // process.
 constexpr size_t kFewLockers = 4;
 
-// The owners of those locks, for I/O through `handle` by `thread` (RequestContext). A POSIX lock covers all
-// I/O of its process, through any descriptor. Every lock covers I/O through the open file description that it
-// was taken through. If the thread is not known (the kernel writes back pages of a mapping), lost locks
-// count. Calls `groups` at most kFewLockers times, however many owners have locks. Takes the Node's mutex,
-// and does not hold it during these calls.
+// The owners of the locks that I/O through `handle` by `thread` (RequestContext) relies on. A POSIX lock
+// covers all I/O of its process, through any descriptor. Every lock covers I/O through the open file
+// description that it was taken through. If the thread is not known (the kernel writes back pages of a
+// mapping), the I/O relies on every lost lock of the file, too. Calls `groups` at most kFewLockers times,
+// however many owners have locks. Takes the Node's mutex, and does not hold it during these calls.
 std::vector<std::string> locks_relied_on(const Nfs4File& handle, uint32_t thread, const ThreadGroups& groups);
 
 }  // namespace nfsrdma::client::nfs4

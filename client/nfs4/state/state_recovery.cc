@@ -25,7 +25,7 @@ bool starts_over(const Error& e) {
          e.recovery == Recovery::kInterrupted;
 }
 
-// PUTFH, OPEN.
+// OPEN's result in the reply to PUTFH and OPEN.
 Result<nfs4::OPEN4res> opened_again(CompoundReply& reply) {
   if (auto put = reply.expect<nfs4::PUTFH4res>(); !put) return fail(std::move(put.error()));
   return reply.take<nfs4::OPEN4res>();
@@ -53,7 +53,7 @@ Task<Result<>> StateRecovery::reopen(NodeRef node, std::shared_ptr<FileState> fi
     if (state->needed_access() == 0 && !file->unsaved())
       co_return fail(system_error(EBADF, "OPEN", "the file was closed meanwhile"));
     modes = state->modes(file->unsaved());
-    // The open is valid but allows too little: it stays, with its locks, and the missing access is opened.
+    // If the open is valid but allows too little, it stays, with its locks, and the missing access is opened.
     const bool upgrade = state->established && state->missing_access() != 0;
     if (!upgrade) {
       gone = stateids_of(*state);
@@ -137,7 +137,8 @@ void StateRecovery::lose_all(const char* why) {
   }
 }
 
-// Several files at a time, because grace ends: one file after another takes a round trip each.
+// Reclaims several files at a time, because the grace period ends: one file after another would take a round
+// trip each.
 Task<Result<>> StateRecovery::reclaim(RecoveryChannel& channel, uint64_t epoch) {
   Result<> outcome;
   auto sweeping =
@@ -266,7 +267,7 @@ Task<Result<bool>> StateRecovery::reclaim_open(RecoveryChannel& channel, NodeRef
     if (!reply) res = fail(std::move(reply.error()));
     if (reply) res = opened_again(*reply);
     if (!res) {
-      // Not in grace, or the server does not know us: the next use reopens the file. Its locks are lost.
+      // The server is not in grace, or does not know us. The next use reopens the file. Its locks are lost.
       bool lost_locks = false;
       {
         MutexLock lock(file.node.mutex);
@@ -309,8 +310,8 @@ Task<Result<>> StateRecovery::reclaim_locks(RecoveryChannel& channel, NodeRef no
     MutexLock lock(file.node.mutex);
     for (LockState& owner : state->locks) {
       if (std::exchange(owner.asked_in, epoch) != epoch) owner.asked.clear();
-      // Local locks need only the delegation, unless the server has others of the file, for example after the
-      // return of an earlier delegation was interrupted.
+      // Local locks need only the delegation, unless the server has other locks of the file, for example
+      // after the return of an earlier delegation was interrupted.
       const bool needed = !owner.idle() && !owner.established && !(owner.local && file.locks_are_local());
       if (needed) owners.push_back(owner.owner);
     }
@@ -322,9 +323,9 @@ Task<Result<>> StateRecovery::reclaim_locks(RecoveryChannel& channel, NodeRef no
   co_return Result<>{};
 }
 
-// Until its first lock is reclaimed, an owner can only drop locks, and sends no LOCKU, which would wait for
-// this recovery. So the record is read again for each lock. Locks that were dropped meanwhile are unlocked
-// here, also those that were requested before the connection was lost.
+// Until its first lock is reclaimed, an owner can only drop locks from the record. It sends no LOCKU, because
+// that would wait for this recovery. So the record is read again for each lock. Locks that were dropped
+// meanwhile are unlocked here, also those whose reclaim was requested before the connection was lost.
 Task<Result<>> StateRecovery::reclaim_locks_of(std::string name, RecoveryChannel& channel, NodeRef node,
                                                FileState& file, OpenStateRef state) {
   const nfs4::nfs_fh4 fh = file.node.fh();

@@ -47,8 +47,8 @@ class StateRecovery final : public StateKeeper {
   enum class Gone : uint8_t { kUnknown, kNothing, kLocks, kOpen };
   Task<Gone> test_stateids(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state,
                            uint64_t version);
-  // Opens the file anew if `state` still has that version. Fails with what the file's I/O fails with from now
-  // on.
+  // Opens the file anew if `state` still has that version. If the server refuses all of it, I/O under `state`
+  // fails with that error from now on.
   Task<Result<>> reopen(NodeRef node, std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
 
  private:
@@ -65,7 +65,7 @@ class StateRecovery final : public StateKeeper {
   Task<> work_on(std::shared_ptr<FileSweep> sweep);
   Task<> restore_file(NodeRef node);
   Task<> test_opens(NodeRef node);
-  // Acknowledges the revocation of an open that nobody needs any more. False: it is needed.
+  // Acknowledges the revocation of an open that nobody needs any more. Returns false if the open is needed.
   Task<bool> acknowledge_open(std::shared_ptr<FileState> file, OpenStateRef state, uint64_t version);
 
   // Sends one OPEN for each of `modes` and records the results. open_mutex is held.
@@ -79,7 +79,8 @@ class StateRecovery final : public StateKeeper {
   Task<Result<>> reclaim_without(RecoveryChannel& channel, NodeRef node, FileState& file,
                                  std::vector<OpenStateRef> refused, uint64_t epoch, DelegationRef delegation);
   // Reclaims the opens that the file's delegation does not cover, and their locks. `delegation`: to be
-  // reclaimed with the first OPEN; null: none. False: the server refused, and `state` is marked.
+  // reclaimed with the first OPEN; null: none. Returns false if the server refused; `state` then must be
+  // reopened.
   Task<Result<bool>> reclaim_open(RecoveryChannel& channel, NodeRef node, FileState& file, OpenStateRef state,
                                   uint64_t epoch, DelegationRef delegation);
   // `first`: nothing of `state` was reclaimed before.

@@ -52,8 +52,8 @@ OpenStateRef StateRegistry::opened(FileState& file, const rpc::CredentialPtr& cr
     ++state.openers[access];
     state.failed = 0;
     state.refused_access &= ~access;
-    // The OPEN was sent before a restart, and this state was reclaimed since: its stateid is gone, and run()
-    // opens what is missing.
+    // If the OPEN was sent before a restart and this state was reclaimed since, the OPEN's stateid is gone,
+    // and StateManager::run() opens what is missing.
     if (state.established && epoch < state.epoch) return opened;
     const bool same = state.established && state.stateid.same_state(result.stateid);
     if (!same) {

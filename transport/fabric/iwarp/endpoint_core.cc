@@ -47,7 +47,8 @@ bool peer_is_here(int fd) {
   return local && (is_loopback(peer) || same_host(peer, *local));
 }
 
-// The frame size for this peer: as large as possible on this host, otherwise like TCP's segments.
+// The frame size for this peer, unless the options set one: the largest possible if the peer is on this host,
+// otherwise one TCP segment.
 SendQueue::Limits send_limits(int fd, const Options& options, bool crc) {
   size_t frame = options.frame_bytes;
   if (frame == 0) {
@@ -119,7 +120,7 @@ Result<std::vector<rpcrdma::segment>> EndpointCore::expose(MutableBytes memory, 
 }
 
 // A peer that is using the memory at this moment loses the connection: the rest of its frame must not be
-// placed, and no frame may be sent whose content is no longer this memory's.
+// placed, and a Read Response must not send what the memory contains after this call.
 void EndpointCore::invalidate(std::span<const rpcrdma::segment> segments, bool revoked) {
   std::optional<Terminate> in_use;
   for (const rpcrdma::segment& s : segments) {

@@ -3,9 +3,10 @@
 //
 //   kNew      created, not started: nothing is received
 //   kUp       start() was called
-//   kEnding   ended for the owner: no memory but its own is used. It sends what was sent in part (and a
-//             Terminate, if there is a reason), then FIN, and discards what it receives. Closing at once
-//             would answer unread bytes with a RST, and the peer's system would discard the Terminate
+//   kEnding   ended for the owner: no memory but its own is used. It sends the rest of a frame that was sent
+//             in part (and a Terminate, if there is a reason), then FIN, and discards what it receives.
+//             Closing at once would answer unread bytes with a RST, and the peer's kernel would discard the
+//             Terminate
 //   kClosed   the peer has closed, too, or kLinger has passed
 //
 // Shared by its handle (endpoint.h) and its handlers, so it outlives the handle while it ends. Loop thread

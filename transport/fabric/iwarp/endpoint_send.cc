@@ -15,7 +15,7 @@ constexpr unsigned kMaxNudges = 5;
 }  // namespace
 
 // "MPA Responder mode implementations MUST receive and validate at least one FPDU before sending any FPDUs"
-// (RFC 5044 section 7.1.2 rule 4). A Terminate is sent only after one was received.
+// (RFC 5044 section 7.1.2 rule 4). In kEnding only a Terminate can begin, after an FPDU was received.
 bool EndpointCore::may_send() const {
   return active_ || reader_.frames() > 0 || state_ == State::kEnding;
 }

@@ -112,7 +112,8 @@ tl::expected<Agreed, Refusal> judge_reply(const StartupTerms& terms, const Start
   const auto refuse = [](const char* cause, int errnum = EPROTO, std::optional<TermCode> code = {}) {
     return tl::unexpected<Refusal>(Refusal{startup_error(cause, errnum), code});
   };
-  // A peer of revision 1 may answer with its own revision instead of closing.
+  // Revisions 1 and 2 are accepted: a peer that knows only revision 1 may answer with that instead of
+  // closing.
   if (!known_revision(reply)) return refuse("the peer answers in an unknown MPA revision");
   if (reply.rejected) return refuse("the peer refused the connection", ECONNREFUSED);
   if (reply.markers) return refuse("the peer requires MPA markers");

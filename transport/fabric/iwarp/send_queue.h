@@ -48,8 +48,8 @@ class SendQueue {
   // A zero-length RDMA Write: a frame without effect.
   void nudge();
 
-  // Drops all operations except the rest of a frame that was sent in part. Then only  wtmp begins Tue May 20
-  // 00:00:00 2025, if given, is sent.
+  // Drops all operations except the rest of a frame that was sent in part. After that rest only `last`, if
+  // given, is sent.
   void finish(const std::optional<Terminate>& last);
 
   bool empty() const { return operations_.empty() && tail_.empty(); }

@@ -151,7 +151,7 @@ std::optional<StreamReader::Step> StreamReader::read_header() {
   if (!need(kLengthBytes + 1)) return Step::kNeedBytes;
   ulpdu_bytes_ = load_be16(at(0));
   const size_t header = header_bytes(*at(kLengthBytes));
-  // No layer has an error code for a frame that is shorter than its header: it cannot be the start of a
+  // No layer has an error code for a frame that is shorter than its header. It counts as a wrong start of a
   // frame.
   if (ulpdu_bytes_ < header) return violate(term::kFpduStart);
   if (!need(kLengthBytes + header)) return Step::kNeedBytes;

@@ -132,7 +132,8 @@ CmId::~CmId() {
   for (const CmEvent& e : events_) {
     if (e.asking != nullptr) rdma_destroy_id(e.asking);
   }
-  // While the context exists: librdmacm closes the context of a removed device with its last identifier.
+  // Release the device while its context exists: librdmacm closes the context of a removed device together
+  // with the last identifier.
   device_.reset();
   rdma_destroy_id(id_);
 }

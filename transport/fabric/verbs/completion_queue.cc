@@ -14,7 +14,8 @@ namespace {
 constexpr int kCompletionBatch = 16;
 // After this many batches the loop does its other work.
 constexpr unsigned kBatchesATurn = 16;
-// Every event must be acknowledged, under a lock, before the queue can be destroyed.
+// Every event must be acknowledged before the queue can be destroyed. An acknowledgement takes a lock, so
+// this many events are acknowledged together.
 constexpr unsigned kAcknowledgedAtOnce = 256;
 
 }  // namespace
@@ -59,7 +60,8 @@ void CompletionQueue::poll_later() {
   });
 }
 
-// Empty, armed, and empty again: only then does the loop miss nothing when it sleeps.
+// The loop may sleep only after the queue was empty, was armed, and was empty once more. Otherwise it could
+// miss a completion.
 void CompletionQueue::poll() {
   if (closed_ || polling_ || !handler_) return;
   const auto keep_alive = shared_from_this();
@@ -72,7 +74,8 @@ void CompletionQueue::poll() {
   hand_out();
 }
 
-// True: the queue is empty. False: closed, or poll() continues later.
+// True: the queue is empty. False: the queue is closed or broken (then the handler got an empty batch), or
+// completions may be left, and poll() runs again later.
 bool CompletionQueue::hand_out() {
   ibv_wc batch[kCompletionBatch];
   for (unsigned i = 0; i < kBatchesATurn; ++i) {

@@ -19,7 +19,8 @@ unsigned at_least_zero(int value) {
   return static_cast<unsigned>(std::max(value, 0));
 }
 
-// The flags are the kernel's; the user-space part of a driver may not support them (bnxt_re).
+// Tries to allocate a window. The device's flags do not suffice: they are the kernel's, and the user-space
+// part of a driver may not support windows (bnxt_re).
 bool has_windows(ibv_pd* pd) {
   ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
   if (window == nullptr) return false;
@@ -157,7 +158,7 @@ bool Domain::drop_idle_locked() {
 }
 
 void Domain::note_limit_locked(size_t slabs) {
-  // Keep the largest number: fewer slabs are registered while something else large is.
+  // Keep the largest count. A smaller one only means that other registrations used part of the limit then.
   const uint64_t known = registrable_.load(std::memory_order_relaxed);
   const uint64_t bytes = slabs * BufferPool::kSlabBytes;
   if (known == UINT64_MAX || known < bytes) registrable_.store(bytes, std::memory_order_relaxed);

@@ -66,8 +66,8 @@ struct Abilities {
   bool iwarp = false;
   unsigned work_requests = 0;     // of one queue
   unsigned completions = 0;       // of one completion queue
-  unsigned reads_answered = 0;    // RDMA Reads outstanding: of the peer
-  unsigned reads_initiated = 0;   // and of ours
+  unsigned reads_answered = 0;    // maximum of the peer's outstanding RDMA Reads
+  unsigned reads_initiated = 0;   // maximum of our outstanding RDMA Reads
   size_t registration_bytes = 0;  // of one registration
 };
 
@@ -89,8 +89,9 @@ class Domain final : private SlabWatcher {
   Result<Registration> share(ConstBytes memory);
   // Registers memory for one use, with its own rights (IBV_ACCESS_*).
   Result<Registration> own(ConstBytes memory, int access);
-  // Checks that bulk memory can be registered in addition to the messages of the existing connections: either
-  // a slab can be, or slabs are, and calls wait for those. Nothing stays registered. Errors: as share().
+  // Checks that memory for bulk data can be registered beside the messages of the existing connections. This
+  // succeeds if a slab is registered already (calls wait until it is free), or if one can be registered now;
+  // that one is deregistered at once. Errors: as share().
   Result<> check_room();
   bool in_pool(ConstBytes memory) const { return pool_.slab_of(memory) != nullptr; }
 
@@ -153,8 +154,8 @@ class Domains {
   std::shared_ptr<OpenDevice> device(ibv_context* context);
   Result<std::shared_ptr<Domain>> of(ibv_context* context);
   uint64_t registrable_bytes();
-  // Whether a device can send with invalidate: as it claims, until it has refused that once. The user-space
-  // part of its driver may not know the request (bnxt_re).
+  // Whether a device can Send With Invalidate. Its claim counts until it has refused such a Send: the
+  // user-space part of its driver may not know the request (bnxt_re).
   bool sends_with_invalidate(const Domain& domain);
   void note_invalidate_refused(const Domain& domain);
   // Limits log lines about failures of their connections.

@@ -4,7 +4,7 @@
 //   kNew     created, not started: messages wait in their Receives
 //   kUp      start() was called
 //   kEnding  ended for the owner; all work requests are being flushed, for at most kFlush
-//   kClosed  windows, queue pair and registrations are destroyed, in this order; the owner was told
+//   kClosed  windows, queue pair and registrations are destroyed, in this order; on_disconnected() was called
 //
 // send queue   endpoint_send.cc      posts what fits at the end of a turn, all together; the rest waits here
 // completions  endpoint_receive.cc
@@ -117,7 +117,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore> {
   asio::steady_timer timer_;  // kUp: keep-alive; kEnding: kFlush
   KeepAlive keep_alive_;
   State state_ = State::kNew;
-  EndpointEvents* events_ = nullptr;  // null: not started, told of the end, or detached
+  EndpointEvents* events_ = nullptr;  // null: not started, on_disconnected() was called, or detached
   std::optional<Error> why_;          // kEnding, kClosed
   EndpointCounters counters_;
 

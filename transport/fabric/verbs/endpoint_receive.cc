@@ -115,7 +115,7 @@ void EndpointCore::finish_invalidation(uint32_t handle, uint64_t number) {
   if (cookie) events_->on_invalidated(*cookie);
 }
 
-// kEnding: completions are only counted. The last Receive is the last of all.
+// In kEnding, only the completions of Receives are counted. After the last one the endpoint closes.
 void EndpointCore::note_flushed(const ibv_wc& wc) {
   if (!pair_ || (wc.wr_id & ReceiveQueue::kMark) == 0) return;
   (void)pair_->receives().take(wc);

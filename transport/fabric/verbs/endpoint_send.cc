@@ -81,8 +81,8 @@ void EndpointCore::read(MutableBytes target, const rpcrdma::segment& source, Own
   submit_read(std::move(owned));
 }
 
-// Never posts more Reads than the peer has resources for: the queue pair would hold back everything behind
-// the first one too many.
+// Never posts more Reads than the peer has resources for: the queue pair would hold back the first surplus
+// Read and all work requests behind it.
 void EndpointCore::submit_read(WorkPtr work) {
   if (reads_under_way_ >= reads_at_once_) return reads_.push_back(std::move(work));
   ++reads_under_way_;

@@ -25,8 +25,8 @@ class Domains;
 // Any thread. `pool` outlives it, and it outlives endpoints.
 std::shared_ptr<Domains> make_shared_domains(BufferPool& pool);
 
-// How much of the pool's memory can stay registered with every device in use, in bytes, as far as a device
-// has refused more (RLIMIT_MEMLOCK). UINT64_MAX: no device has refused.
+// How many bytes of the pool's memory can stay registered with every device in use. A device shows its limit
+// when it refuses more (RLIMIT_MEMLOCK). UINT64_MAX: no device has refused.
 uint64_t registrable_bytes(Domains& domains);
 
 // Endpoints may outlive the fabric.
