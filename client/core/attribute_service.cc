@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "transport/runtime/mutex.h"
 
@@ -178,7 +179,7 @@ Attributes AttributeService::known_attributes(const NodeRef& node) {
 }
 
 Error AttributeService::gone(const NodeRef& node, Error error) {
-  if (!error.is_status(nfs4::NFS4ERR_STALE)) return error;
+  if (error.errnum != ESTALE) return error;
   NameCache& names = table_.names();
   const auto name = is_directory(known_attributes(node)) ? names.name_of(*node.get()) : std::nullopt;
   names.forget(*node.get());

@@ -11,8 +11,11 @@
 // XID.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/reply_bounds.h"
@@ -114,13 +117,17 @@ class CompoundReply {
   // Empty if the server rejected the COMPOUND as a whole.
   const std::optional<nfs4::SEQUENCE4res>& sequence() const { return sequence_; }
 
-  // Decodes the next result, which must be of type Res. Its status must be NFS4_OK.
+  // Decodes the next result, which must be of type Res. Its status must be NFS4_OK. PUTFH's
+  // NFS4ERR_SERVERFAULT counts as a stale filehandle.
   template <class Res>
   Result<Res> take() {
     auto res = take_any<Res>();
-    if (res && res->status != nfs4::NFS4_OK)
-      return fail(nfs4::nfs_error(res->status, nfs4::op_name(nfs4::op_of<Res>)));
-    return res;
+    if (!res || res->status == nfs4::NFS4_OK) return res;
+    Error error = nfs4::nfs_error(res->status, nfs4::op_name(nfs4::op_of<Res>));
+    // nfs-ganesha 6.5 answers so, instead of NFS4ERR_STALE, while the file is being removed.
+    if (std::is_same_v<Res, nfs4::PUTFH4res> && res->status == nfs4::NFS4ERR_SERVERFAULT)
+      error.errnum = ESTALE;
+    return fail(std::move(error));
   }
   template <class Res>
   Result<> expect() {

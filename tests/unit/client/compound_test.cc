@@ -200,6 +200,17 @@ TEST(CompoundReply, FailedResult_IsAnErrorWithItsStatusAndName) {
   EXPECT_STREQ(lookup.error().op, "LOOKUP");
 }
 
+// nfs-ganesha 6.5 says so while the file is being removed: its names have to be looked up again.
+TEST(CompoundReply, FilehandleThatTheServerFailsToFind_IsStale) {
+  auto reply = parse(
+      encode_reply(reply_of({{sequence_result()}, {PUTFH4res{NFS4ERR_SERVERFAULT}}}, NFS4ERR_SERVERFAULT)));
+  ASSERT_TRUE(reply);
+  const auto put = reply->expect<PUTFH4res>();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().errnum, ESTALE);
+  EXPECT_TRUE(put.error().is_status(NFS4ERR_SERVERFAULT)) << "what the server said is logged";
+}
+
 // Section 2.3: processing stops at the first error; later operations have no result.
 TEST(CompoundReply, ResultsBehindTheError_FailWithTheCompoundsStatus) {
   auto reply =
