@@ -69,15 +69,20 @@ void Loop::post(std::coroutine_handle<> h) {
 }
 
 void Loop::at_end_of_turn(std::function<void()> fn) {
-  if (!on_loop() || !in_turn_) return post(std::move(fn));
-  ending_.push_back(std::move(fn));
+  put_off({std::make_shared<std::function<void()>>(std::move(fn)),
+           [](void* f) { (*static_cast<std::function<void()>*>(f))(); }});
+}
+
+void Loop::put_off(PutOff work) {
+  if (!on_loop() || !in_turn_) return post([work] { work.work(work.owner.get()); });
+  ending_.push_back(std::move(work));
 }
 
 // A function that puts off more work extends this turn.
 void Loop::end_turn() {
   for (size_t i = 0; i < ending_.size(); ++i) {
-    const std::function<void()> fn = std::move(ending_[i]);
-    fn();
+    const PutOff put_off = std::move(ending_[i]);
+    put_off.work(put_off.owner.get());
   }
   ending_.clear();
   in_turn_ = false;

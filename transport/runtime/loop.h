@@ -67,6 +67,11 @@ class Loop {
   // Any thread. Runs `fn` at the end of the current turn. Outside a turn, or when called from another thread,
   // it does the same as post().
   void at_end_of_turn(std::function<void()> fn);
+  // The same for `owner->*Work`, without allocating: at_end_of_turn<&Connection::flush>(self).
+  template <auto Work, class Owner>
+  void at_end_of_turn(std::shared_ptr<Owner> owner) {
+    put_off({std::move(owner), [](void* o) { (static_cast<Owner*>(o)->*Work)(); }});
+  }
 
   // Any thread. Starts a detached coroutine on this loop. It owns itself; an exception that escapes it aborts
   // the process.
@@ -84,13 +89,18 @@ class Loop {
   auto resume_here();
 
  private:
+  struct PutOff {
+    std::shared_ptr<void> owner;
+    void (*work)(void* owner);
+  };
+  void put_off(PutOff work);
   void end_turn();
 
   unsigned index_;
   asio::io_context context_;
   std::atomic<size_t> live_tasks_{0};
   bool in_turn_ = false;
-  std::vector<std::function<void()>> ending_;  // run at the end of the turn
+  std::vector<PutOff> ending_;  // run at the end of the turn
 };
 
 // A timer on one loop that can be armed again. wait_until() and wait_for() return true at expiry, false when

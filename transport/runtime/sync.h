@@ -138,14 +138,10 @@ class Completion {
       loop->post(h);
     }
   }
-  bool ready() const {
-    MutexLock lock(mutex_);
-    return value_.has_value();
-  }
   auto wait() {
     struct Awaiter {
       Completion& c;
-      bool await_ready() const noexcept { return c.ready(); }
+      bool await_ready() const noexcept { return false; }  // await_suspend() looks, under one lock
       bool await_suspend(std::coroutine_handle<> h) {
         MutexLock lock(c.mutex_);
         if (c.value_) return false;
@@ -153,16 +149,14 @@ class Completion {
         c.handle_ = h;
         return true;
       }
-      T await_resume() {
-        MutexLock lock(c.mutex_);
-        return std::move(*c.value_);
-      }
+      // The value is there, and nobody else uses it any more.
+      T await_resume() NFSRDMA_UNCHECKED_LOCKS { return std::move(*c.value_); }
     };
     return Awaiter{*this};
   }
 
  private:
-  mutable Mutex mutex_;
+  Mutex mutex_;
   std::optional<T> value_ NFSRDMA_GUARDED_BY(mutex_);
   std::coroutine_handle<> handle_ NFSRDMA_GUARDED_BY(mutex_);
   Loop* loop_ NFSRDMA_GUARDED_BY(mutex_) = nullptr;

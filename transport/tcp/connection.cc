@@ -209,10 +209,12 @@ void TcpConnection::forget(PendingCall& call) {
 
 void TcpConnection::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
-  loop_.at_end_of_turn([self = self()] {
-    self->flush_queued_ = false;
-    self->flush();
-  });
+  loop_.at_end_of_turn<&TcpConnection::flush_queued>(self());
+}
+
+void TcpConnection::flush_queued() {
+  flush_queued_ = false;
+  flush();
 }
 
 void TcpConnection::flush() {

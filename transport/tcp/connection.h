@@ -60,6 +60,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   void hand_out();
 
   void queue_flush();
+  void flush_queued();
   void flush();
   void wait_writable();
   void first_byte_sent(PendingCall& call) override;

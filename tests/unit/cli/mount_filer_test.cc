@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include <fstream>
-#include <thread>
 
 #include "cli/mount/mount_daemon.h"
 #include "cli/options/options.h"
@@ -14,11 +13,10 @@
 #include "cli/support/mountinfo.h"
 #include "tests/unit/cli/local_filer.h"
 #include "tests/unit/cli/temp_directory.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::cli {
 namespace {
-
-using namespace std::chrono_literals;
 
 class MountedFiler : public testing::Test {
  protected:
@@ -72,15 +70,15 @@ class MountedFiler : public testing::Test {
     GTEST_SKIP() << "a server of this machine listens at port 2049 or 20049 of every address";
   }
   std::optional<Snapshot> status() {
-    for (int i = 0; i < 1000; ++i) {
+    std::optional<Snapshot> found;
+    eventually([&] {
       const std::vector<MountEntry> table = read_mountinfo();
       const MountEntry* entry = mount_at(table, directory_);
-      if (entry != nullptr && entry->ours()) {
-        if (auto snapshot = take_snapshot(*entry)) return *std::move(snapshot);
-      }
-      std::this_thread::sleep_for(10ms);
-    }
-    return std::nullopt;
+      if (entry == nullptr || !entry->ours()) return false;
+      if (auto snapshot = take_snapshot(*entry)) found = *std::move(snapshot);
+      return found.has_value();
+    });
+    return found;
   }
   size_t read_file() const { return text(directory_ + "/file").size(); }
   int finish() {

@@ -93,6 +93,7 @@ class EndpointCore final : public std::enable_shared_from_this<EndpointCore>, pr
   // endpoint_send.cc
   bool may_send() const;
   void queue_flush();
+  void flush_queued();
   void flush();
   void transmit();
   void hand_out_done();

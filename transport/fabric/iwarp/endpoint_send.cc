@@ -60,10 +60,12 @@ void EndpointCore::request_reads() {
 // All operations of one turn of the loop are sent together.
 void EndpointCore::queue_flush() {
   if (std::exchange(flush_queued_, true)) return;
-  loop_.at_end_of_turn([self = shared_from_this()] {
-    self->flush_queued_ = false;
-    self->flush();
-  });
+  loop_.at_end_of_turn<&EndpointCore::flush_queued>(shared_from_this());
+}
+
+void EndpointCore::flush_queued() {
+  flush_queued_ = false;
+  flush();
 }
 
 void EndpointCore::flush() {
