@@ -132,7 +132,8 @@ Outcome<> check_helper(const std::string& helper) {
 
 Outcome<> check_fuse(uid_t uid, const std::string& device, const std::vector<std::string>& helpers) {
   if (auto done = check_device(device); !done || uid == 0) return done;
-  // Check this first: a sandbox sets it, and also hides root's user ID and fusermount3.
+  // Check no_new_privs before the helper. A sandbox sets it, and also hides fusermount3 and root's user ID: a
+  // failed check of the helper would then name the wrong cause.
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
     return refuse(
         MountExit::kSystem,

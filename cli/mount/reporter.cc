@@ -80,9 +80,10 @@ void PipeReporter::background(std::string_view why) {
   pipe_.reset();
 }
 
-// Detaches from the user's session, terminal and directory. This must not happen before the mount: while a
-// directory waits for its mount, autofs and systemd's automount only let processes of the process group that
-// they started access it (autofs "oz mode"). setsid() changes the process group.
+// Detaches from the user's session, terminal and directory. Without `bg` this must not happen before the
+// mount, because setsid() changes the process group: while a directory waits for its mount, autofs and
+// systemd's automount admit only the process group that they have started (autofs "oz mode"). With `bg` the
+// parent exits earlier, so background() detaches.
 void PipeReporter::detach() {
   if (std::exchange(detached_, true)) return;
   setsid();

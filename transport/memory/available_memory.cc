@@ -78,9 +78,9 @@ std::optional<uint64_t> limit_of(const std::string& directory, const Names& name
 
 // The part of a group's memory that Linux reclaims before it refuses an allocation, calculated as for
 // MemAvailable (si_mem_available() in mm/page_alloc.c). It consists of both lists of file pages, and of
-// reclaimable slabs. The machine's low watermark is subtracted from each of the two values, but never more
-// than half of the value. A group has no watermark; a 128th of its limit is about the watermark of a small
-// machine.
+// reclaimable slabs. The kernel subtracts the machine's low watermark from each of the two values, but never
+// more than half of the value. A group has no watermark: a 128th of its limit, which is about the watermark
+// of a small machine, takes its place.
 uint64_t reclaimable(const Names& names, const std::string& stat, uint64_t limit) {
   const auto without_watermark = [limit](uint64_t bytes) { return bytes - std::min(bytes / 2, limit / 128); };
   const auto bytes_of = [&stat](std::string_view label) {

@@ -19,7 +19,8 @@ struct CB_ILLEGAL4args {
   bool operator==(const CB_ILLEGAL4args&) const = default;
 };
 
-// OP_CB_ILLEGAL with NFS4ERR_OP_ILLEGAL or NFS4ERR_BADXDR; or OP_CB_OFFLOAD with NFS4ERR_NOTSUPP.
+// The result of a callback operation that is not decoded. Only these pairs occur: OP_CB_ILLEGAL with
+// NFS4ERR_OP_ILLEGAL or NFS4ERR_BADXDR, and OP_CB_OFFLOAD (NFSv4.2) with NFS4ERR_NOTSUPP.
 struct CB_ILLEGAL4res {
   nfsstat4 status = NFS4ERR_OP_ILLEGAL;
   nfs_cb_opnum4 resop = OP_CB_ILLEGAL;

@@ -166,7 +166,7 @@ class CachedNodeTable {
   Sweeps sweeps_;
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> starts_{0};
-  // By hash of the file handle: the sequence number of the latest dropped Node.
+  // For each hash of file handles: next_start() when one of its Nodes was last dropped; 0: never.
   std::array<std::atomic<uint64_t>, kDropped> dropped_{};
 };
 

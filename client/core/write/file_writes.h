@@ -115,11 +115,12 @@ class FileWrites {
     Sends send;
   };
   Joined join(const NewData& data, BufferRef larger);
-  // Data that is kApart becomes a held extent of its own, unless
-  //   - four extents are held, a write waits, or unanswered data overlaps it,
-  //   - or it has 64 KiB or more, and extents are held or fewer than two WRITEs are under way.
-  // Before it is held, its neighbours are sent, every held extent if it is a large one, and the oldest if
-  // four are held. If `held` is true, see "Rules for the caller".
+  // For data that is kApart. First takes held extents, which the caller sends, whether the data is then held
+  // or not: every held extent if the data has 64 KiB or more; otherwise those that touch the data, and the
+  // oldest if four are held. Then the data becomes a held extent of its own, unless
+  //   - a write waits, or unanswered data overlaps it,
+  //   - or it has 64 KiB or more, and fewer than two WRITEs are under way (those just taken count).
+  // If `held` is true, see "Rules for the caller".
   struct Held {
     bool held = false;
     Sends send;

@@ -38,7 +38,8 @@ struct Written {
   nfs4::verifier4 verifier;
 };
 
-// The states of an extent; file_writes.h has the events. An extent may end in each but kNew and kHeld.
+// The states of an extent; file_writes.h has the events. An extent in state kSent, kUnstable, kCommitting or
+// kLost may be removed; that is no transition.
 struct WriteExtentStates {
   enum class State : uint8_t {
     kNew,         // not one of the file's yet

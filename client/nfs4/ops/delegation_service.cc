@@ -24,8 +24,9 @@ constexpr unsigned kMostReturns = 16;
 // are then wrong for no longer than nfs(5) allows.
 constexpr Duration kShortestPromise = std::chrono::seconds(1);
 
-// The least time for the kernel to drop pages if a return has waited behind others. Also the pause of
-// return_unknown().
+// A return waits for the kernel to drop pages, for a time that counts from when the return was asked for. If
+// that time is over already, because the return has waited behind others, it waits this long. Also the pause
+// of return_unknown().
 constexpr Duration kLeastWait = std::chrono::milliseconds(20);
 
 }  // namespace

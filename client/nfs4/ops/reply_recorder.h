@@ -24,8 +24,8 @@ class ReplyRecorder {
   ReplyRecorder(const ReplyRecorder&) = delete;
   ReplyRecorder& operator=(const ReplyRecorder&) = delete;
 
-  // ReplyAttributes::take_handle(). After PUTFH's error the names of `node` are looked up again
-  // (AttributeService::gone()).
+  // Takes PUTFH's result. After ESTALE it forgets the names that led to `node`, so that they are looked up
+  // again (AttributeService::gone()).
   Result<> take_handle(Result<CompoundReply>& reply, const NodeRef& node);
   // What is passed by reference outlives the call.
   //

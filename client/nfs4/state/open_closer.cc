@@ -145,7 +145,8 @@ Task<> OpenCloser::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
       if (needed != 0 && needed == state->held_access) break;
       stateid = state->stateid;
     }
-    // The reply with the current seqid did not arrive. 0 means the current one (section 8.2.2).
+    // Some attempts failed: the reply with the newest seqid was probably lost. A seqid of 0 stands for the
+    // current one (section 8.2.2).
     if (attempt >= kMaxContradictions) stateid.seqid = 0;
     auto build = [&](CompoundBuilder& b) {
       b.putfh(fh);

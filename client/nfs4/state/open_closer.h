@@ -3,8 +3,8 @@
 //
 // If a file's data is on the server and it has no locks here, its CLOSE is delayed for a moment and sent with
 // those of other files in one COMPOUND. It is sent at once where a delay would be noticed: before the file's
-// name is removed or replaced, and before the file is opened for reading with a delegation, which an open for
-// writing would prevent.
+// name is removed or replaced; and, if it closes an open for writing, before the file is opened for reading
+// where a delegation is wanted, which the server would not grant beside an open for writing.
 //
 // Owned by the StateManager; any loop.
 #pragma once

@@ -12,9 +12,11 @@ bool counts(const LockState& lock) {
   return !lock.ranges.empty() || lock.lost;
 }
 
-// The processes to check for `thread`, if the result can depend on them. A list of more than kFewLockers may
-// be incomplete. Empty if the thread is the main thread of a locking process: it has the process's number.
-// The Node mutex is held.
+// The processes with locks on the file, of which `thread` may be a thread. Locks that were taken through
+// `handle` are left out: the I/O relies on them in any case. The list ends at kFewLockers + 1 entries,
+// because process_among() then looks up the thread's process instead. Empty if nothing need be looked up: the
+// thread is not known (0), or it is the main thread of such a process, whose ID it has. The Node mutex is
+// held.
 std::vector<uint32_t> lockers_to_ask(const Nfs4File& handle, uint32_t thread) {
   std::vector<uint32_t> lockers;
   if (thread == 0) return lockers;

@@ -19,7 +19,8 @@ constexpr std::chrono::seconds kLinger{2};
 // The largest tagged payload of one frame, a multiple of 16 bytes. Transfers of 256 KiB to 1 MiB then have a
 // very short odd frame, which the peer receives together with a header.
 constexpr size_t kLargestPayload = (kMaxUlpduBytes - kTaggedBytes) / 16 * 16;
-// RFC 5044 section 5.1: a peer may count on frames of at least 128 bytes.
+// The largest frame is never limited to less, however small TCP's segments are: a peer may count on 128 bytes
+// (RFC 5044 section 5.1).
 constexpr size_t kSmallestFrame = 128;
 
 bool is_loopback(const net::Endpoint& e) {
