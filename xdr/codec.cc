@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 namespace nfsrdma::xdr {
+namespace {
+
+// How much room a Batch makes at a time, in bytes.
+constexpr size_t kRoomOfBatch = 512;
+
+}  // namespace
 
 bool Encoder::fail(const char* what) {
   if (ok_) failure_ = what;
@@ -13,30 +18,10 @@ bool Encoder::fail(const char* what) {
   return false;
 }
 
-void Encoder::end_batch() noexcept {
-  try {
-    flush();
-  } catch (const std::bad_alloc&) {
-    waiting_ = 0;
-    fail("no memory");
-  }
-}
-
-bool Encoder::fixed(ConstBytes bytes) {
-  if (!ok_) return false;
-  const size_t padded = xdr_padded(bytes.size());  // with zeros (RFC 4506 section 3)
-  if (padded > words_.size() / 2) {
-    flush();
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
-    out_.insert(out_.end(), xdr_padding(bytes.size()), std::byte{0});
-    return true;
-  }
-  if (waiting_ + padded > words_.size()) flush();
-  std::byte* const to = words_.data() + waiting_;
-  std::fill(std::copy(bytes.begin(), bytes.end(), to), to + padded, std::byte{0});
-  waiting_ += padded;
-  if (batches_ == 0) flush();
-  return true;
+void Encoder::grow(size_t n) {
+  size_t to = end_ + (batches_ == 0 ? n : std::max(n, kRoomOfBatch));
+  if (to > out_.capacity() && end_ + n <= out_.capacity()) to = out_.capacity();
+  out_.resize(to);
 }
 
 bool Encoder::opaque(ConstBytes bytes, size_t max) {
@@ -54,14 +39,8 @@ bool Encoder::bulk(ConstBytes bytes, size_t max) {
   return true;
 }
 
-bool Encoder::raw(ConstBytes bytes) {
-  if (bytes.size() % 4 != 0) return fail("raw XDR is not a multiple of four bytes");
-  return fixed(bytes);
-}
-
 bool Encoder::patch(size_t inline_offset, uint32_t v) {
   if (!ok_) return false;
-  flush();
   if (inline_offset % 4 != 0 || inline_bytes() < 4 || inline_offset > inline_bytes() - 4) {
     return fail("patch outside of what was written");
   }

@@ -33,7 +33,7 @@ Task<> call_null(rpc::RpcTransport& transport, StatusPromise out) {
   call.max_reply_bytes = kLongestNullReply;
   xdr::Encoder x(call.head);
   rpc::begin_call(x, nfs4::NFS4_PROGRAM, 4, 0);
-  rpc::Outcome outcome = co_await transport.call(std::move(call));
+  rpc::Outcome outcome = co_await transport.call(call);
   Result<rpc::TransportStatus> result = transport.status();
   if (!outcome.reply) result = fail(std::move(outcome.reply).error());
   out->set_value(std::move(result));

@@ -39,9 +39,8 @@ const std::byte* slab_address(const std::byte* at) {
 
 }  // namespace
 
-void BufferRef::reset() {
-  Buffer* b = std::exchange(buffer_, nullptr);
-  if (b != nullptr && b->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) b->slab_->pool.put(b);
+void BufferRef::let_go(Buffer* b) {
+  if (b->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) b->slab_->pool.put(b);
 }
 
 BufferPool::BufferPool(size_t keep_bytes, size_t lately_bytes)

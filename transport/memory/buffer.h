@@ -64,7 +64,9 @@ class BufferRef {
     return *this;
   }
   ~BufferRef() { reset(); }
-  void reset();
+  void reset() {
+    if (Buffer* b = std::exchange(buffer_, nullptr)) let_go(b);
+  }
   bool unique() const {
     return buffer_ != nullptr && buffer_->references_.load(std::memory_order_acquire) == 1;
   }
@@ -75,6 +77,7 @@ class BufferRef {
 
  private:
   friend class BufferPool;
+  static void let_go(Buffer* b);
   explicit BufferRef(Buffer* b) : buffer_(b) { buffer_->references_.store(1, std::memory_order_relaxed); }
   Buffer* buffer_ = nullptr;
 };

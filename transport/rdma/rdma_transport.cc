@@ -77,7 +77,7 @@ class RdmaDialer final : public rpc::Dialer {
     const bool version1 = counters_.version.load(std::memory_order_relaxed) == rpcrdma::kVersion1;
     if (!options_.configuration_protocol || !version1 || connection == nullptr) co_return Result<>{};
     rpc::Call call = configuration_call(connection->wanted());
-    const rpc::Outcome outcome = co_await transport.call(std::move(call));
+    const rpc::Outcome outcome = co_await transport.call(call);
     auto theirs = configuration_from(outcome);
     if (!theirs) co_return fail(std::move(theirs).error());
     if (*theirs) {
@@ -91,9 +91,11 @@ class RdmaDialer final : public rpc::Dialer {
 
   void cancel() override {
     cancelled_ = true;
-    fabric_->cancel();
+    if (fabric_) fabric_->cancel();
     if (const auto connection = agreeing_.lock()) connection->drop(cancelled_error());
   }
+
+  void closed() override { fabric_.reset(); }
 
   uint32_t credits() const override { return counters_.credit_limit.load(std::memory_order_relaxed); }
   void describe(rpc::TransportStatus& status) const override {
@@ -182,7 +184,7 @@ class RdmaDialer final : public rpc::Dialer {
   }
 
   Loop& loop_;
-  const std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<fabric::Fabric> fabric_;  // null after closed()
   const RdmaOptions options_;
   const std::shared_ptr<VersionMemory> memory_;
   BufferPool& pool_;

@@ -50,7 +50,7 @@ Result<Reply> open_reply(ReceivedReply& m, const char* op) {
 
 }  // namespace
 
-Task<Outcome> ClientTransport::call(Call call) {
+Task<Outcome> ClientTransport::call(Call& call) {
   NFSRDMA_CHECK(loop_.on_loop());
   NFSRDMA_CHECK(call.head.size() >= kPrefixBytes);
   if (closed()) co_return Outcome{fail(closed_error(call.op)), 0};

@@ -183,6 +183,7 @@ Task<> ClientTransport::close() {
   if (const auto connection = connection_) connection->drop(error);
   end_calls(error, [](const PendingCall&) { return true; });
   co_await gate_.drained();
+  dialer_->closed();
 }
 
 // ---------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
 
   Loop& loop() override { return loop_; }
   Task<Result<>> start() override;
-  Task<Outcome> call(Call call) override;
+  Task<Outcome> call(Call& call) override;
   void fail_pending(const Error& error) override;
   void reconnect(const char* why) override;
   Task<> close() override;

@@ -105,6 +105,8 @@ class Dialer {
   virtual Task<Result<std::shared_ptr<Connection>>> dial(ConnectionUse use) = 0;
   // The current dial(), and every later one, ends soon with kInterrupted.
   virtual void cancel() = 0;
+  // After cancel(), when no coroutine of the transport is left: releases what the loop watches.
+  virtual void closed() {}
   // Adds the status of this kind of connection. Any thread.
   virtual void describe(TransportStatus&) const {}
   // RpcTransport::credits(). Any thread.

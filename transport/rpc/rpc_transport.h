@@ -149,11 +149,11 @@ class RpcTransport {
   // reconnects by itself, without limit.
   virtual Task<Result<>> start() = 0;
 
-  // Sends `call` and waits for its reply, over as many connections as needed. Errors: kReconnect: a handshake
-  // call lost its connection; kPermanent: the server rejected the RPC (auth, program, version, garbage args:
-  // status = accept_stat or auth_stat), or the reply could not be decoded (EIO); the error given to
-  // fail_pending(); kInterrupted after close().
-  virtual Task<Outcome> call(Call call) = 0;
+  // Sends `call`, which outlives it, and waits for its reply, over as many connections as needed. Errors:
+  // kReconnect: a handshake call lost its connection; kPermanent: the server rejected the RPC (auth, program,
+  // version, garbage args: status = accept_stat or auth_stat), or the reply could not be decoded (EIO); the
+  // error given to fail_pending(); kInterrupted after close().
+  virtual Task<Outcome> call(Call& call) = 0;
 
   // Ends every pending call with `error`, except those of a handshake. For a session that is lost: its calls
   // must not be sent again on the next connection.

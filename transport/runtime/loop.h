@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop: one thread, one Asio io_context(1), and all objects that belong to that thread
+// Loop: one thread, one Asio io_context, and all objects that belong to that thread
 // (docs/dev/threads-and-locks.md).
 //
 // Owner: main (or a test) creates loops before anything that runs on them, and destroys them last. run() is

@@ -36,7 +36,7 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
   call_.op = op;
   call_.max_reply_bytes = kReplyHeadBytes;
   call_.head.reserve(512);
-  const xdr::Encoder::Batch batch(encoder_);
+  batch_.emplace(encoder_);
   encoder_.raw(kCallHead);
   encoder_.raw(credential.encoded());
   encoder_.raw(kBehindCredential);
@@ -61,6 +61,7 @@ void CompoundBuilder::note(const char* operation, const std::string& names) {
 }
 
 rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
+  batch_.reset();
   std::byte* const head = call_.head.data();
   store_be32(head + count_offset_, operations_);
   if (ticket != nullptr) {
@@ -77,22 +78,23 @@ rpc::Call CompoundBuilder::finish(const SlotTicket* ticket, bool cache_this) {
 Result<CompoundReply> CompoundReply::parse(rpc::Reply reply, const Slice& sink, const char* op,
                                            bool sequence) {
   CompoundReply r(std::move(reply), op);
-  if (r.reply_.placed) r.decoder_.set_bulk(sink.bytes.first(r.reply_.bulk_length));
+  Parts& p = *r.parts_;
+  if (p.reply.placed) p.decoder.set_bulk(sink.bytes.first(p.reply.bulk_length));
   ConstBytes tag;
-  if (!r.decoder_(r.status_) || !r.decoder_.opaque(tag, nfs4::kMaxTag) || !r.decoder_(r.left_)) {
+  if (!p.decoder(p.status) || !p.decoder.opaque(tag, nfs4::kMaxTag) || !p.decoder(p.left)) {
     return fail(r.malformed("COMPOUND"));
   }
-  r.results_ = r.left_;
-  if (!sequence || r.left_ == 0) return r;
+  p.results = p.left;
+  if (!sequence || p.left == 0) return r;
   auto res = r.take_any<nfs4::SEQUENCE4res>();
   if (!res) return fail(std::move(res.error()));
-  r.sequence_ = *std::move(res);
+  p.sequence = *std::move(res);
   return r;
 }
 
 Error CompoundReply::exhausted(const char* op) const {
   // RFC 8881 section 2.3: processing stops at the first error, which is also the COMPOUND's status.
-  if (status_ != nfs4::NFS4_OK) return nfs4::nfs_error(status_, op_);
+  if (!ok()) return nfs4::nfs_error(status(), parts_->op);
   return {.layer = Layer::kXdr,
           .recovery = Recovery::kPermanent,
           .errnum = EIO,
@@ -104,15 +106,15 @@ Error CompoundReply::malformed(const char* op) const {
   static log::Throttle throttle;
   if (const uint64_t n = throttle.hit()) {
     uint32_t xid = 0;
-    for (size_t i = 0; i < 4 && i < reply_.head.size(); ++i)
-      xid = xid << 8 | std::to_integer<uint32_t>(reply_.head[i]);
-    log::warn("{}: malformed reply, XID {:#010x}: {} ({} so far)", op, xid, decoder_.failure(), n);
+    const ByteVector& head = parts_->reply.head;
+    for (size_t i = 0; i < 4 && i < head.size(); ++i) xid = xid << 8 | std::to_integer<uint32_t>(head[i]);
+    log::warn("{}: malformed reply, XID {:#010x}: {} ({} so far)", op, xid, parts_->decoder.failure(), n);
   }
   return {.layer = Layer::kXdr,
           .recovery = Recovery::kPermanent,
           .errnum = EIO,
           .op = op,
-          .cause = std::string("malformed reply: ") + decoder_.failure()};
+          .cause = std::string("malformed reply: ") + parts_->decoder.failure()};
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "client/nfs4/session/slot_table.h"
 #include "transport/rpc/credential.h"
 #include "transport/rpc/rpc_transport.h"
+#include "transport/runtime/task.h"
 #include "transport/runtime/trace.h"
 #include "xdr/nfs4/compound.h"
 
@@ -95,8 +97,9 @@ class CompoundBuilder {
 
   rpc::Call call_;
   xdr::Encoder encoder_;
-  size_t count_offset_ = 0;     // of numops
-  size_t sequence_offset_ = 0;  // of SEQUENCE4args
+  std::optional<xdr::Encoder::Batch> batch_;  // until finish()
+  size_t count_offset_ = 0;                   // of numops
+  size_t sequence_offset_ = 0;                // of SEQUENCE4args
   uint32_t operations_ = 0;
   nfs4::nfs_opnum4 watched_ = nfs4::OP_ILLEGAL;
   uint32_t place_ = 0;
@@ -110,12 +113,12 @@ class CompoundReply {
   // `sink`: as given to expect_read(); else empty.
   static Result<CompoundReply> parse(rpc::Reply reply, const Slice& sink, const char* op, bool sequence);
 
-  nfs4::nfsstat4 status() const { return status_; }
-  bool ok() const { return status_ == nfs4::NFS4_OK; }
+  nfs4::nfsstat4 status() const { return parts_->status; }
+  bool ok() const { return status() == nfs4::NFS4_OK; }
   // The number of executed operations, with SEQUENCE and the one that failed.
-  uint32_t results() const { return results_; }
+  uint32_t results() const { return parts_->results; }
   // Empty if the server rejected the COMPOUND as a whole.
-  const std::optional<nfs4::SEQUENCE4res>& sequence() const { return sequence_; }
+  const std::optional<nfs4::SEQUENCE4res>& sequence() const { return parts_->sequence; }
 
   // Decodes the next result, which must be of type Res. Its status must be NFS4_OK. PUTFH's
   // NFS4ERR_SERVERFAULT counts as a stale filehandle.
@@ -138,17 +141,17 @@ class CompoundReply {
   // As take(), but accepts any status.
   template <class Res>
   Result<Res> take_any() {
-    if (left_ == 0) return fail(exhausted(nfs4::op_name(nfs4::op_of<Res>)));
-    --left_;
+    if (parts_->left == 0) return fail(exhausted(nfs4::op_name(nfs4::op_of<Res>)));
+    --parts_->left;
     Res res;
-    if (!nfs4::decode_res(decoder_, res)) return fail(malformed(nfs4::op_name(nfs4::op_of<Res>)));
+    if (!nfs4::decode_res(parts_->decoder, res)) return fail(malformed(nfs4::op_name(nfs4::op_of<Res>)));
     return res;
   }
   // READ's data was received into the sink.
-  bool placed() const { return reply_.placed; }
+  bool placed() const { return parts_->reply.placed; }
   // The part of the bulk item that is in take_pipe() and not in its destination.
-  ByteRange piped() const { return reply_.piped; }
-  PipeRef take_pipe() { return std::move(reply_.pipe); }
+  ByteRange piped() const { return parts_->reply.piped; }
+  PipeRef take_pipe() { return std::move(parts_->reply.pipe); }
 
   // The request may have been executed before: an earlier reply was lost together with the server's reply
   // cache, or an earlier attempt failed after the operation that changes something (with DELAY, for example).
@@ -156,18 +159,23 @@ class CompoundReply {
   bool maybe_executed_before = false;
 
  private:
-  CompoundReply(rpc::Reply reply, const char* op)
-      : reply_(std::move(reply)), op_(op), decoder_(ConstBytes(reply_.head).subspan(reply_.body)) {}
+  // In one place, because five coroutines pass a reply on. From the frame store: one for each request.
+  struct Parts : detail::InFrameStore {
+    Parts(rpc::Reply r, const char* o)
+        : reply(std::move(r)), op(o), decoder(ConstBytes(reply.head).subspan(reply.body)) {}
+    rpc::Reply reply;
+    const char* op;
+    xdr::Decoder decoder;
+    nfs4::nfsstat4 status = nfs4::NFS4_OK;
+    uint32_t left = 0;  // results that were not taken yet
+    uint32_t results = 0;
+    std::optional<nfs4::SEQUENCE4res> sequence;
+  };
+  CompoundReply(rpc::Reply reply, const char* op) : parts_(std::make_unique<Parts>(std::move(reply), op)) {}
   Error exhausted(const char* op) const;
   Error malformed(const char* op) const;
 
-  rpc::Reply reply_;
-  const char* op_;
-  xdr::Decoder decoder_;
-  nfs4::nfsstat4 status_ = nfs4::NFS4_OK;
-  uint32_t left_ = 0;
-  uint32_t results_ = 0;
-  std::optional<nfs4::SEQUENCE4res> sequence_;
+  std::unique_ptr<Parts> parts_;
 };
 
 // For a COMPOUND of PUTFH and one operation: the operation's result, or the first error.

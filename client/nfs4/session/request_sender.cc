@@ -40,7 +40,7 @@ Task<Result<CompoundReply>> RequestSender::attempt(unsigned transport, const Req
   for (const xdr::Bulk& bulk : call.bulks) size.sent += bulk.data.size();
   const TimePoint sent = Clock::now();
   const Duration sent_since_boot = since_boot();
-  rpc::Outcome outcome = co_await connections_.at(transport).call(std::move(call));
+  rpc::Outcome outcome = co_await connections_.at(transport).call(call);
   size.transmissions = outcome.transmissions;
   if (!outcome.reply) {
     Result<CompoundReply> failed = fail(std::move(outcome.reply.error()));
@@ -67,7 +67,7 @@ Task<Result<CompoundReply>> RequestSender::run_alone(unsigned transport, nfs4::n
     size.sent = call.head.size();
     const std::string operations = builder.take_trace();
     const TimePoint sent = Clock::now();
-    rpc::Outcome outcome = co_await connections_.at(transport).call(std::move(call));
+    rpc::Outcome outcome = co_await connections_.at(transport).call(call);
     if (!outcome.reply) co_return fail(std::move(outcome.reply.error()));
     size.transmissions = outcome.transmissions;
     size.received = outcome.reply->head.size();

@@ -88,13 +88,14 @@ Result<> StateManager::choose(const StateUse& use, nfs4::nfs_opnum4 op, Basis& b
   return {};
 }
 
-Task<Result<CompoundReply>> StateManager::run(Request request, const StateUse& use) {
+Task<Result<CompoundReply>> StateManager::run(const Request& original, const StateUse& use) {
   Basis basis;
-  auto build = [&use, &basis, op = request.op, inner = request.build](CompoundBuilder& b) {
-    Result<> chosen = choose(use, op, basis);
+  auto build = [&](CompoundBuilder& b) {
+    Result<> chosen = choose(use, original.op, basis);
     if (!chosen) return b.refuse(std::move(chosen.error()));
-    inner(b);
+    original.build(b);
   };
+  Request request = original;
   request.build = build;
   Backoff between(std::chrono::milliseconds(10), std::chrono::milliseconds(250));
   for (int attempt = 0;; ++attempt) {

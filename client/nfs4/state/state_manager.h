@@ -72,8 +72,8 @@ class StateManager {
   static Result<nfs4::stateid4> io_stateid(const FileState& file, const IoAccount& account, uint32_t access)
       NFSRDMA_REQUIRES(file.node.mutex);
 
-  // Runs `request` under the state of `use`, and restores that as often as needed. `use` outlives the call.
-  Task<Result<CompoundReply>> run(Request request, const StateUse& use);
+  // Runs a request under the state of `use`, and restores that as often as needed. Both outlive the call.
+  Task<Result<CompoundReply>> run(const Request& original, const StateUse& use);
 
  private:
   // The state that a request was built with.

@@ -196,11 +196,11 @@ TEST(TcpFailPending, ReplyBeingReceived_DestinationIsNotTouchedAgain) {
 Task<> call_twice(rpc::RpcTransport* t, std::atomic<int>* again) {
   rpc::Call first;
   first.head = call_head(words({1}));
-  const Outcome o = co_await t->call(std::move(first));
+  const Outcome o = co_await t->call(first);
   if (o.reply) co_return;
   rpc::Call second;
   second.head = call_head(words({2}));
-  const Outcome p = co_await t->call(std::move(second));
+  const Outcome p = co_await t->call(second);
   *again += p.reply ? 1 : 0;
 }
 
@@ -320,7 +320,7 @@ TEST(TcpClose, Backoff_EndsBeforeTheDelayDoes) {
 Task<> call_then_close(rpc::RpcTransport* t, std::promise<void>* closed) {
   rpc::Call c;
   c.head = call_head();
-  const Outcome o = co_await t->call(std::move(c));
+  const Outcome o = co_await t->call(c);
   EXPECT_TRUE(o.reply);
   co_await t->close();
   closed->set_value();

@@ -286,7 +286,7 @@ TEST(TcpRecovery, ReconnectAskedFor_PendingCallsAreSentAgain) {
 Task<> call_and_reconnect(rpc::RpcTransport* t, std::atomic<unsigned>* transmissions, bool reconnects) {
   rpc::Call c;
   c.head = call_head();
-  const Outcome o = co_await t->call(std::move(c));
+  const Outcome o = co_await t->call(c);
   if (reconnects) t->reconnect("from a reply's waiter");
   if (o.reply) *transmissions += o.transmissions;
 }

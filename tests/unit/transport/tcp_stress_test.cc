@@ -99,7 +99,7 @@ Task<> work(rpc::RpcTransport* t, BufferPool* pool, uint32_t seed, int calls, To
       destination = pool->slice(std::max<size_t>(size, 1));
       c.sink = {destination, locate_read, kReadDataOffset};
     }
-    const Outcome o = co_await t->call(std::move(c));
+    const Outcome o = co_await t->call(c);
     const ByteVector want = pattern(size, data_seed);
     bool good = o.reply && o.reply->placed == with_sink &&
                 word_at(o.reply->head, o.reply->head.size() - 4) == data_seed;

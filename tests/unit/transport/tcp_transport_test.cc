@@ -77,7 +77,7 @@ TEST(TcpTransport, RepliesInAnyOrder_EachReachesItsCaller) {
 Task<> detach_call(rpc::RpcTransport* t, std::atomic<int>* answered) {
   rpc::Call c;
   c.head = call_head();
-  const Outcome o = co_await t->call(std::move(c));
+  const Outcome o = co_await t->call(c);
   *answered += o.reply ? 1 : 0;
 }
 

@@ -113,7 +113,7 @@ class Client {
 
  private:
   static Task<rpc::Outcome> call_on_loop(rpc::RpcTransport* t, rpc::Call call) {
-    co_return co_await t->call(std::move(call));
+    co_return co_await t->call(call);
   }
   Loop& loop_;
   BufferPool own_pool_;

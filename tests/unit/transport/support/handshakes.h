@@ -21,7 +21,7 @@ inline Task<Result<>> shake(Handshakes* h, rpc::RpcTransport* t) {
   c.op = "HELLO";
   c.head = call_head(words({1000}));
   c.handshake = true;
-  rpc::Outcome o = co_await t->call(std::move(c));
+  rpc::Outcome o = co_await t->call(c);
   if (!o.reply) {
     ++h->failed;
     h->recoveries.push_back(o.reply.error().recovery);

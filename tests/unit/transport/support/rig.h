@@ -76,7 +76,7 @@ class Rig {
   BufferPool& pool() { return pool_; }
 
   static Task<rpc::Outcome> call_on_loop(rpc::RpcTransport* t, rpc::Call call) {
-    co_return co_await t->call(std::move(call));
+    co_return co_await t->call(call);
   }
 
  private:
