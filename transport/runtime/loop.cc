@@ -76,7 +76,7 @@ void Loop::at_end_of_turn(std::function<void()> fn) {
 }
 
 void Loop::put_off(PutOff work) {
-  if (!on_loop() || !in_turn_) return post([work] { work.work(work.owner.get()); });
+  if (!on_loop() || !in_turn_) return post([work = std::move(work)] { work.work(work.owner.get()); });
   ending_.push_back(std::move(work));
 }
 

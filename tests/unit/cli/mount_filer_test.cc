@@ -71,7 +71,7 @@ class MountedFiler : public testing::Test {
   }
   std::optional<Snapshot> status() {
     std::optional<Snapshot> found;
-    eventually([&] {
+    test::eventually([&] {
       const std::vector<MountEntry> table = read_mountinfo();
       const MountEntry* entry = mount_at(table, directory_);
       if (entry == nullptr || !entry->ours()) return false;
