@@ -18,8 +18,6 @@ class [[nodiscard]] ValueTask {
  public:
   ValueTask(T value) : value_(std::move(value)) {}              // NOLINT: a function returns either
   ValueTask(Task<T> task) noexcept : task_(std::move(task)) {}  // NOLINT
-  ValueTask(ValueTask&&) = default;
-  ValueTask& operator=(ValueTask&&) = delete;
 
   auto operator co_await() && noexcept {
     using Waiting = decltype(std::declval<Task<T>>().operator co_await());

@@ -83,8 +83,8 @@ ValueTask<DirectoryChange> ReplyAttributes::change_of(const NodeRef& directory,
   DirectoryChange change{.before = info.before, .after = info.after, .atomic = info.atomic};
   if (!after) return change;
   return complete(
-      std::move(change), [](DirectoryChange& c, const Attributes& a) { c.attributes = a; },
-      after->resok4.obj_attributes, nfs4_node(directory).export_index());
+      change, [](DirectoryChange& c, const Attributes& a) { c.attributes = a; }, after->resok4.obj_attributes,
+      nfs4_node(directory).export_index());
 }
 
 void ReplyAttributes::ask_of_made(CompoundBuilder& b, const nfs4::nfs_fh4& directory) const {
