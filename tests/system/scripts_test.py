@@ -130,6 +130,20 @@ class Test(ScriptCase):
         self.assertEqual(self.called(), self.STEPS[:1])
         self.nothing_left()
 
+    def test_what_a_failed_test_printed_comes_last(self):
+        results = """<testsuite><testcase name="holds" status="run"><system-out>fine</system-out></testcase>
+            <testcase name="fails" status="fail"><system-out>before\n%s\nthe cause</system-out></testcase></testsuite>"""
+        self.put("results", results % "\n".join(["between"] * 29))
+        self.put("bin/ctest", """#!/bin/sh
+            while [ "$1" != --output-junit ]; do shift; done
+            cp "$TREE/results" "$2"; exit 8""")
+        process = self.start("test", "release")
+        self.assertEqual(process.wait(60), 8)
+        printed = process.stdout.read().splitlines()
+        self.assertEqual(printed[-33:-30], ["== fails, its last lines", "between", "between"])
+        self.assertEqual(printed[-3:], ["the cause", "", "1 failed: fails"])
+        self.nothing_left()
+
     def test_signals_end_it_at_each_step(self):
         for number, step in enumerate(self.STEPS[1:], 2):
             for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
