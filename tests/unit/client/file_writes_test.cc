@@ -55,7 +55,7 @@ TEST(WriteExtentStates, Lost_IsSentAgainAndNothingElse) {
 
 constexpr size_t kKiB = 1024;
 constexpr uint64_t kEpoch = 5;
-constexpr TimePoint kNow{std::chrono::seconds(1000)};
+constexpr TimePoint kWriteTime{std::chrono::seconds(1000)};
 
 IoAccount account_of(uint32_t uid) {
   IoAccount account;
@@ -83,12 +83,12 @@ class FileWritesTest : public testing::Test {
   }
   bool hold(FileWrites& file, uint64_t offset, size_t size) {
     const Slice slice = data(size);
-    return file.hold({account, offset, slice, 1u << 20}, kNow).held;
+    return file.hold({account, offset, slice, 1u << 20}, kWriteTime).held;
   }
   void make_unstable(FileWrites& file, uint64_t offset, size_t size, uint64_t verifier,
                      uint64_t epoch = kEpoch) {
     const auto reply = Written{nfs4::UNSTABLE4, nfs4::verifier4::of(verifier)};
-    (void)file.answered(send(file, offset, size), reply, epoch, kNow);
+    (void)file.answered(send(file, offset, size), reply, epoch, kWriteTime);
   }
   static size_t count(const FileWrites& file, State wanted) {
     size_t n = 0;
@@ -134,7 +134,7 @@ TEST_F(FileWritesTest, EveryReplyToWrite_MovesTheExtentByTheTable) {
             ASSERT_TRUE(hold(file, 2u << 20, 64 * kKiB));
           }
 
-          const auto answered = file.answered(extent, r.reply, kEpoch, kNow);
+          const auto answered = file.answered(extent, r.reply, kEpoch, kWriteTime);
 
           const bool error = !r.reply, stable = !error && r.reply->committed == nfs4::FILE_SYNC4;
           const bool less = !error && !stable;
@@ -163,9 +163,9 @@ TEST_F(FileWritesTest, TheFirstUnstableReply_SetsTheAge) {
   FileWrites file;
   make_unstable(file, 0, 100, 7);
   const auto reply = Written{nfs4::UNSTABLE4, nfs4::verifier4::of(7)};
-  (void)file.answered(send(file, 100, 100), reply, kEpoch, kNow + std::chrono::seconds(5));
-  EXPECT_FALSE(file.unstable_since(kNow - std::chrono::seconds(1)));
-  EXPECT_TRUE(file.unstable_since(kNow));
+  (void)file.answered(send(file, 100, 100), reply, kEpoch, kWriteTime + std::chrono::seconds(5));
+  EXPECT_FALSE(file.unstable_since(kWriteTime - std::chrono::seconds(1)));
+  EXPECT_TRUE(file.unstable_since(kWriteTime));
 }
 
 // Three unstable extents, of which some have the verifier that COMMIT returns.
@@ -288,7 +288,7 @@ TEST_F(FileWritesTest, EveryJoin_FollowsTheTable) {
     const Slice memory = data(512 * kKiB);
     const size_t bytes = s.large ? 64 * kKiB : 64 * kKiB - 1;
     const Slice first = memory.first(kHeld);
-    ASSERT_TRUE(file.hold({account, 0, first, 1u << 20}, kNow).held);
+    ASSERT_TRUE(file.hold({account, 0, first, 1u << 20}, kWriteTime).held);
     // Something that lies behind, in the range or just outside.
     (void)send(file, s.in_the_way ? kHeld + bytes - 1 : kHeld + bytes, 10);
     FileWrites::Place place{10u << 20, 11u << 20};
@@ -357,7 +357,7 @@ TEST_F(FileWritesTest, EveryHold_FollowsTheTable) {
               if (overlapped) (void)send(file, offset + 1, 1);
 
               const Slice slice = data(bytes);
-              const auto hold = file.hold({account, offset, slice, 1u << 20}, kNow);
+              const auto hold = file.hold({account, offset, slice, 1u << 20}, kWriteTime);
 
               size_t taken = next_to ? 1 : 0;
               if (held == HeldExtents::kMax) taken += 1;  // the oldest one is no neighbour here
@@ -425,14 +425,14 @@ TEST_F(FileWritesTest, AWrite_WaitsForEarlierOnesThatOverlapIt) {
   EXPECT_EQ(file.admit(third, b).gate, Gate::kWait) << "for the second, which waits itself";
   EXPECT_EQ(file.admit(fourth, c).gate, Gate::kOpen) << "it overlaps nothing";
   const uint64_t now = file.next_serial();
-  (void)file.answered(sent, Written{nfs4::FILE_SYNC4, {}}, kEpoch, kNow);
+  (void)file.answered(sent, Written{nfs4::FILE_SYNC4, {}}, kEpoch, kWriteTime);
   EXPECT_EQ(file.admit(third, b).gate, Gate::kWait);
   const auto first_part = file.admit(second, a);
   ASSERT_EQ(first_part.gate, Gate::kOpen);
   file.leave(second);
   EXPECT_EQ(file.admit(third, b).gate, Gate::kWait) << "now for what the second has sent";
   EXPECT_FALSE(file.answered_before(now)) << "both began before";
-  (void)file.answered(first_part.extent, Written{nfs4::FILE_SYNC4, {}}, kEpoch, kNow);
+  (void)file.answered(first_part.extent, Written{nfs4::FILE_SYNC4, {}}, kEpoch, kWriteTime);
   ASSERT_EQ(file.admit(third, b).gate, Gate::kOpen);
   file.leave(third);
   EXPECT_TRUE(file.consistent());
