@@ -59,7 +59,6 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
   bool executed_before = false;
   bool repeated = false;             // the slot's request was sent before
   std::optional<SlotTicket> ticket;  // kept from the previous iteration: kSameSlot
-  auto line_up = SlotTable::Place::kBehind;
   // Linux retries after 0.1 s to 15 s; RFC 8881 section 15.1.1.3 leaves the pause to the client. The first
   // pause is short because a conflicting delegation is usually returned within one or two round trips.
   Backoff delay(10ms, 15s);
@@ -73,20 +72,11 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
   for (;;) {
     CallSize size;
     if (!ticket) {
-      const auto place = std::exchange(line_up, SlotTable::Place::kBehind);
-      ticket = slots_.try_acquire();
-      if (!ticket) ticket = co_await slots_.acquire(place);
+      auto taking = take_slot(*request, executed_before, size);
+      Result<SlotTicket> taken = co_await std::move(taking);
+      if (!taken) co_return fail(std::move(taken.error()));
+      ticket = *taken;
       repeated = false;
-      if (ticket && given_up(*request, executed_before)) {
-        slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
-        co_return fail(system_error(EINTR, name, "nobody waits for it any more"));
-      }
-      if (!ticket) co_return fail(shut_down_error(name));
-      if (ticket->uncertain) {
-        co_await probe_slot(*std::exchange(ticket, std::nullopt), Precedence::kNone);
-        line_up = SlotTable::Place::kAhead;
-        continue;
-      }
     }
     Result<CompoundReply> reply = co_await sender_.attempt(here, *request, *ticket, Precedence::kNone, size);
     repeated = repeated || size.transmissions > 1;
@@ -131,6 +121,33 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
   }
 }
 
+ValueTask<Result<SlotTicket>> Session::take_slot(const Request& request, bool executed_before,
+                                                 CallSize& size) {
+  const std::optional<SlotTicket> ticket = slots_.try_acquire();
+  if (!ticket || ticket->uncertain || given_up(request, executed_before))
+    return wait_for_slot(request, executed_before, size, ticket);
+  return Result<SlotTicket>(*ticket);
+}
+
+Task<Result<SlotTicket>> Session::wait_for_slot(const Request& request, bool executed_before, CallSize& size,
+                                                std::optional<SlotTicket> ticket) {
+  const char* name = nfs4::op_name(request.op);
+  auto place = SlotTable::Place::kBehind;
+  for (;;) {
+    if (!ticket) ticket = co_await slots_.acquire(place);
+    if (!ticket) co_return fail(shut_down_error(name));
+    if (given_up(request, executed_before)) {
+      slots_.release(*ticket, ticket->uncertain ? SlotUse::kUncertain : SlotUse::kNotExecuted);
+      co_return fail(system_error(EINTR, name, "nobody waits for it any more"));
+    }
+    if (!ticket->uncertain) co_return *ticket;
+    co_await probe_slot(*ticket, Precedence::kNone);
+    size = CallSize{};
+    place = SlotTable::Place::kAhead;
+    ticket = slots_.try_acquire();
+  }
+}
+
 Session::Verdict Session::judge(const Request& request, const CompoundReply& reply,
                                 const SlotTicket& ticket) {
   using namespace nfs4;  // NOLINT: the statuses
@@ -139,8 +156,35 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
     return reply.status() == NFS4ERR_DELAY ? Verdict::kDelay : Verdict::kAnswered;
   }
   const SEQUENCE4res& sequence = *reply.sequence();
-  switch (sequence.status) {
-    case NFS4_OK: break;
+  if (sequence.status != NFS4_OK) return judge_sequence(request, sequence.status, ticket);
+  if (sequence.resok4.sr_sessionid != ticket.session || sequence.resok4.sr_slotid != ticket.slot ||
+      sequence.resok4.sr_sequenceid != ticket.sequence) {
+    slots_.release(ticket, SlotUse::kUncertain);
+    invalidate(ticket.generation, "the server answered in another slot");
+    return Verdict::kAgain;
+  }
+  note_sequence(sequence, ticket);
+  slots_.release(ticket, SlotUse::kExecuted);
+  // The server lost its state and our unstable data. Retry if the request is idempotent or failed for lost
+  // state.
+  if (without_state(reply, ticket) &&
+      (!request.cache_this || recovery_of(reply.status()) == Recovery::kRecoverState))
+    return Verdict::kAgain;
+  switch (reply.status()) {
+    case NFS4ERR_DELAY: return Verdict::kDelay;
+    case NFS4ERR_GRACE: return Verdict::kGrace;
+    // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
+    case NFS4ERR_RETRY_UNCACHED_REP: return Verdict::kAgainExecuted;
+    // The reply is larger than the granted ca_maxresponsesize_cached.
+    case NFS4ERR_REP_TOO_BIG_TO_CACHE: return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
+    default: return Verdict::kAnswered;
+  }
+}
+
+Session::Verdict Session::judge_sequence(const Request& request, nfs4::nfsstat4 status,
+                                         const SlotTicket& ticket) {
+  using namespace nfs4;  // NOLINT: the statuses
+  switch (status) {
     // RFC 8881 section 18.46.3: "If SEQUENCE returns an error, then the state of the slot (sequence ID,
     // cached reply) MUST NOT change, and the associated lease MUST NOT be renewed." The server may still be
     // executing this request (section 2.10.6.2), so the request keeps its slot until it is answered.
@@ -167,7 +211,7 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
     case NFS4ERR_SEQ_FALSE_RETRY:
     case NFS4ERR_BADSLOT:
       slots_.release(ticket, SlotUse::kUncertain);
-      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      invalidate(ticket.generation, name_of(status).c_str());
       return Verdict::kAgain;
     // The lease has expired (nfs-ganesha says so until its own check runs, within 10 s), or the client ID is
     // gone. Making a new session renews the lease, or replaces the client ID. The request's stateids are not
@@ -175,31 +219,9 @@ Session::Verdict Session::judge(const Request& request, const CompoundReply& rep
     case NFS4ERR_EXPIRED:
     case NFS4ERR_STALE_CLIENTID:
       slots_.release(ticket, SlotUse::kUncertain);
-      invalidate(ticket.generation, name_of(sequence.status).c_str());
+      invalidate(ticket.generation, name_of(status).c_str());
       return Verdict::kDelay;
     default: slots_.release(ticket, SlotUse::kNotExecuted); return Verdict::kAnswered;
-  }
-  if (sequence.resok4.sr_sessionid != ticket.session || sequence.resok4.sr_slotid != ticket.slot ||
-      sequence.resok4.sr_sequenceid != ticket.sequence) {
-    slots_.release(ticket, SlotUse::kUncertain);
-    invalidate(ticket.generation, "the server answered in another slot");
-    return Verdict::kAgain;
-  }
-  note_sequence(sequence, ticket);
-  slots_.release(ticket, SlotUse::kExecuted);
-  // The server lost its state and our unstable data. Retry if the request is idempotent or failed for lost
-  // state.
-  if (without_state(reply, ticket) &&
-      (!request.cache_this || recovery_of(reply.status()) == Recovery::kRecoverState))
-    return Verdict::kAgain;
-  switch (reply.status()) {
-    case NFS4ERR_DELAY: return Verdict::kDelay;
-    case NFS4ERR_GRACE: return Verdict::kGrace;
-    // Section 2.10.6.1.3: a retry whose reply was not kept fails in the operation after SEQUENCE.
-    case NFS4ERR_RETRY_UNCACHED_REP: return Verdict::kAgainExecuted;
-    // The reply is larger than the granted ca_maxresponsesize_cached.
-    case NFS4ERR_REP_TOO_BIG_TO_CACHE: return request.cache_this ? Verdict::kUncached : Verdict::kAnswered;
-    default: return Verdict::kAnswered;
   }
 }
 

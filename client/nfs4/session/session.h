@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@
 #include "client/nfs4/session/stop_flag.h"
 #include "transport/runtime/gate.h"
 #include "transport/runtime/sync.h"
+#include "transport/runtime/value_task.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -127,8 +129,17 @@ class Session {
   };
 
   // --- session.cc ---
+  // A slot whose sequence ID is known. Fails if `request` was cancelled (EINTR), and at shutdown. A free slot
+  // costs no coroutine frame. The references point into the frame of the caller, which awaits the slot.
+  // `size` begins anew after the probe of an uncertain slot.
+  ValueTask<Result<SlotTicket>> take_slot(const Request& request, bool executed_before, CallSize& size);
+  // The same. `ticket`: what SlotTable::try_acquire() returned.
+  Task<Result<SlotTicket>> wait_for_slot(const Request& request, bool executed_before, CallSize& size,
+                                         std::optional<SlotTicket> ticket);
   // Decides by the SEQUENCE result and the status what happens next. Releases the slot, except for kSameSlot.
   Verdict judge(const Request& request, const CompoundReply& reply, const SlotTicket& ticket);
+  // The same for an error of SEQUENCE.
+  Verdict judge_sequence(const Request& request, nfs4::nfsstat4 status, const SlotTicket& ticket);
   // Returns true if a server without our state sent this reply (SEQ4_STATUS_RESTART_RECLAIM_NEEDED, and
   // recovery has begun).
   bool without_state(const CompoundReply& reply, const SlotTicket& ticket) const;
