@@ -184,17 +184,7 @@ Task<> OpenCloser::trim(std::shared_ptr<FileState> file, OpenStateRef state) {
     } else if (state->established) {
       Result<nfs4::OPEN_DOWNGRADE4res> res = fail(Error{});
       if (reply && reply->expect<nfs4::PUTFH4res>()) res = reply->take<nfs4::OPEN_DOWNGRADE4res>();
-      if (!res) {
-        state->stateid.seqid = 0;  // the current one, whichever that is (section 8.2.2)
-      } else {
-        // An OPEN of the same file by name may have been executed after the OPEN_DOWNGRADE and answered
-        // before it.
-        state->held_access = needed | state->needed_access();
-        for (uint32_t a = 1; a < state->openers.size(); ++a) {
-          if ((a & ~state->held_access) != 0) state->opened &= ~(1u << a);
-        }
-        if (is_newer(res->resok4.open_stateid, state->stateid)) state->stateid = res->resok4.open_stateid;
-      }
+      note_downgraded(*state, needed, res);
     }
     break;
   }
@@ -394,6 +384,20 @@ void OpenCloser::note_closed(const FileState& file, OpenState& state, const nfs4
   if (!state.stateid.same_state(sent)) return;  // recovery has replaced it meanwhile
   state.established = false;
   state.held_access = state.opened = 0;
+}
+
+void OpenCloser::note_downgraded(OpenState& state, uint32_t access,
+                                 const Result<nfs4::OPEN_DOWNGRADE4res>& res) {
+  if (!res) {
+    state.stateid.seqid = 0;  // the current one, whichever that is (section 8.2.2)
+    return;
+  }
+  // An OPEN of the same file by name may have been executed after the OPEN_DOWNGRADE and answered before it.
+  state.held_access = access | state.needed_access();
+  for (uint32_t a = 1; a < state.openers.size(); ++a) {
+    if ((a & ~state.held_access) != 0) state.opened &= ~(1u << a);
+  }
+  if (is_newer(res->resok4.open_stateid, state.stateid)) state.stateid = res->resok4.open_stateid;
 }
 
 }  // namespace nfsrdma::client::nfs4

@@ -49,6 +49,8 @@ class OpenCloser {
   Task<> drop_locks(std::shared_ptr<FileState> file, OpenStateRef state, bool all);
   // The CLOSE with the stateid `sent` succeeded.
   static void note_closed(const FileState& file, OpenState& state, const nfs4::stateid4& sent);
+  // An OPEN_DOWNGRADE to `access` was answered. The Node's mutex is held.
+  static void note_downgraded(OpenState& state, uint32_t access, const Result<nfs4::OPEN_DOWNGRADE4res>& res);
 
   // No CLOSE is delayed from now on. Loop 0.
   void close_at_once();
