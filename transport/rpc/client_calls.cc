@@ -11,14 +11,6 @@
 namespace nfsrdma::rpc {
 namespace {
 
-Error closed_error(const char* op) {
-  return {.layer = Layer::kTransport,
-          .recovery = Recovery::kInterrupted,
-          .errnum = EINTR,
-          .op = op,
-          .cause = "the transport is closed"};
-}
-
 Error lost_error(const char* op) {
   return {.layer = Layer::kTransport,
           .recovery = Recovery::kReconnect,

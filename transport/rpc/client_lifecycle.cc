@@ -9,17 +9,6 @@
 #include "transport/runtime/mutex.h"
 
 namespace nfsrdma::rpc {
-namespace {
-
-Error closed_error() {
-  return {.layer = Layer::kTransport,
-          .recovery = Recovery::kInterrupted,
-          .errnum = EINTR,
-          .op = "connect",
-          .cause = "closed"};
-}
-
-}  // namespace
 
 ClientTransport::ClientTransport(Loop& loop, std::unique_ptr<Dialer> dialer, ClientTransportOptions options,
                                  TransportHooks hooks)
@@ -39,6 +28,14 @@ ClientTransport::~ClientTransport() {
   NFSRDMA_CHECK(gate_.inside() == 0 && "close() first");
 }
 
+Error ClientTransport::closed_error(const char* op) {
+  return {.layer = Layer::kTransport,
+          .recovery = Recovery::kInterrupted,
+          .errnum = EINTR,
+          .op = op,
+          .cause = "the transport is closed"};
+}
+
 void ClientTransport::note_error(const Error& error) {
   MutexLock lock(text_mutex_);
   last_error_ = describe(error);
@@ -46,7 +43,7 @@ void ClientTransport::note_error(const Error& error) {
 
 Task<Result<>> ClientTransport::start() {
   NFSRDMA_CHECK(loop_.on_loop());
-  if (closed()) co_return fail(closed_error());
+  if (closed()) co_return fail(closed_error("connect"));
   NFSRDMA_CHECK(state() == TransportState::kIdle);
   Result<> result = co_await attempt();
   if (!result && !closed()) state_.enter(TransportState::kIdle);
@@ -60,13 +57,13 @@ Task<Result<>> ClientTransport::attempt() {
   ConnectionUse use{*this, calls_, counters_, gate_.enter()};
   Result<std::shared_ptr<Connection>> dialed = co_await dialer_->dial(std::move(use));
   if (!dialed) {
-    if (closed()) co_return fail(closed_error());
+    if (closed()) co_return fail(closed_error("connect"));
     note_error(dialed.error());
     co_return fail(std::move(dialed).error());
   }
   const std::shared_ptr<Connection> connection = *std::move(dialed);
   connection_ = connection;
-  Result<> result = closed() ? fail(closed_error()) : Result<>{};
+  Result<> result = closed() ? fail(closed_error("connect")) : Result<>{};
   if (result) result = co_await shake_hands(connection);
   if (!result) {
     connection->drop(result.error());
@@ -99,7 +96,7 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
   }
   if (connection_ == connection && connection->open()) co_return Result<>{};
   // The connection was lost, and the hook did not notice.
-  if (closed()) co_return fail(closed_error());
+  if (closed()) co_return fail(closed_error("connect"));
   co_return fail({.layer = Layer::kTransport,
                   .recovery = Recovery::kReconnect,
                   .errnum = ENOTCONN,
@@ -176,10 +173,7 @@ Task<> ClientTransport::close() {
   dialer_->cancel();
   backoff_timer_.cancel();
   watch_timer_.cancel();
-  const Error error{.layer = Layer::kTransport,
-                    .recovery = Recovery::kInterrupted,
-                    .errnum = EINTR,
-                    .cause = "the transport is closed"};
+  const Error error = closed_error("");  // end_calls() fills in each call's own
   if (const auto connection = connection_) connection->drop(error);
   end_calls(error, [](const PendingCall&) { return true; });
   co_await gate_.drained();

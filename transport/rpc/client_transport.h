@@ -116,6 +116,8 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   void start_watch();
   TransportState state() const { return state_.get(); }
   bool closed() const { return state() == TransportState::kClosed; }
+  // What ends everything after close(). `op` is a static string.
+  static Error closed_error(const char* op);
   void note_error(const Error& error);
 
   Loop& loop_;
