@@ -139,9 +139,10 @@ class Encoder {
   }
   bool put64(uint64_t v) { return put32(static_cast<uint32_t>(v >> 32)) && put32(static_cast<uint32_t>(v)); }
 
-  // The place of the next `n` bytes. taken() ends the writing.
+  // The place of the next `n` bytes. taken() ends the writing. The place exists even if the caller has
+  // shortened `out`: then out_.size() < end_.
   std::byte* take(size_t n) {
-    if (out_.size() - end_ < n) [[unlikely]]
+    if (out_.size() < end_ + n) [[unlikely]]
       grow(n);
     return out_.data() + std::exchange(end_, end_ + n);
   }

@@ -142,6 +142,16 @@ TEST(Batch, GivesTheSameBytesAndPositions_AsOneItemAfterTheOther) {
   }
 }
 
+TEST(Encoder, AfterItsCallerCutTheMessage_MakesRoomAgain) {
+  ByteVector out;
+  Encoder x(out);
+  EXPECT_TRUE(x(uint32_t{1}) && x(uint32_t{2}) && x(uint32_t{3}));
+  out.resize(4);
+  out.shrink_to_fit();
+  EXPECT_TRUE(x(uint32_t{4}));
+  EXPECT_EQ(out, bytes({0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4}));
+}
+
 TEST(Bulk, WithoutAList_IsCopiedInline) {
   ByteVector out;
   Encoder x(out);
