@@ -11,6 +11,7 @@
 #include <random>
 
 #include "client/core/names/name_errors.h"
+#include "client/nfs4/ops/create_how.h"
 #include "client/nfs4/ops/nfs4_filesystem.h"
 #include "client/nfs4/state/locks.h"
 #include "transport/runtime/log.h"
@@ -27,17 +28,24 @@ nfs4::verifier4 random_verifier() {
   return nfs4::verifier4::of(random());
 }
 
-// The attributes to set after EXCLUSIVE4_1. Section 18.16.3: the server says in `attrset` "both which
-// attributes the server set from cva_attrs and which attributes the server used to store the verifier", and
-// section 18.16.4: "The client MUST immediately send a SETATTR to set attributes used to store the verifier"
-// (in another COMPOUND). nfs-ganesha and Linux' server store it in the times.
-SetAttributes left_to_set(const nfs4::bitmap4& attrset, const nfs4::bitmap4& asked, uint32_t mode) {
-  SetAttributes rest;
-  if (!asked.test(nfs4::FATTR4_MODE) || !attrset.test(nfs4::FATTR4_MODE)) rest.mode = mode & 07777;
-  const SetAttributes::Time now{.now = true};
-  if (attrset.test(nfs4::FATTR4_TIME_ACCESS) || attrset.test(nfs4::FATTR4_TIME_ACCESS_SET)) rest.atime = now;
-  if (attrset.test(nfs4::FATTR4_TIME_MODIFY) || attrset.test(nfs4::FATTR4_TIME_MODIFY_SET)) rest.mtime = now;
-  return rest;
+// OPEN with CLAIM_FH, ACCESS, GETATTR, and READ unless `room` is empty.
+void add_open_by_handle(CompoundBuilder& b, const nfs4::nfs_fh4& fh, const nfs4::OPEN4args& args,
+                        const Slice& room) {
+  b.putfh(fh).add(args).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+  if (room.bytes.empty()) return;
+  b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
+  b.getattr(kChangeAttribute).expect_read_with_open(room);
+}
+
+// The results of ACCESS and GETATTR, which come next in the reply.
+Result<AccessBits> take_rights(Result<CompoundReply>& reply, nfs4::GETATTR4res& attributes) {
+  if (!reply) return fail(std::move(reply.error()));
+  const auto access = reply->take<nfs4::ACCESS4res>();
+  if (!access) return fail(access.error());
+  auto after = reply->take<nfs4::GETATTR4res>();
+  if (!after) return fail(std::move(after.error()));
+  attributes = std::move(*after);
+  return AccessBits{access->resok4.supported, access->resok4.access, attributes.resok4.obj_attributes.change};
 }
 
 bool is_unsaved(const NodeRef& node, const FileState& file) {
@@ -57,20 +65,23 @@ uint32_t granted_to_everyone(const nfs4::nfsace4& ace) {
 
 }  // namespace
 
+std::optional<Task<>> Nfs4Filesystem::make_way_for_open(const NodeRef& node, uint32_t access) {
+  // Return a read delegation before an open for writing: a server may recall it because of our own OPEN, and
+  // it may grant a write delegation instead.
+  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) return delegating_.end_delegation_of(node, true);
+  // No read delegation is granted for a file that is open for writing.
+  if (delegating_.wants_delegations() && states_.closer().open_to_write(nfs4_node(node)))
+    return states_.closer().close_now(node);
+  return std::nullopt;
+}
+
 Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, int flags) {
   const uint32_t access = CachedOpen::access_of(flags);
   Nfs4Node& n = nfs4_node(node);
   auto locally = open_under_delegation(ctx, node, flags);
   auto local = co_await std::move(locally);
   if (local) co_return std::move(*local);
-  // Return a read delegation before an open for writing: a server may recall it because of our own OPEN, and
-  // it may grant a write delegation instead.
-  if ((access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0) {
-    co_await delegating_.end_delegation_of(node, true);
-  } else if (delegating_.wants_delegations() && states_.closer().open_to_write(n)) {
-    co_await states_.closer().close_now(
-        node);  // no read delegation is granted for a file that is open for writing
-  }
+  if (auto making_way = make_way_for_open(node, access)) co_await std::move(*making_way);
   const std::shared_ptr<FileState> file = states_.registry().pin_file(n);
   const nfs4::nfs_fh4 fh = n.fh();
   // The server must have our writes before it returns the file's attributes.
@@ -78,22 +89,14 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   auto guard = co_await file->open_mutex.lock();
   const uint64_t order = nodes_.next_start();
   const uint32_t touched = n.data_touched;  // before the check for written data
-  const Slice room = room_for_read_with_open(node, flags);
+  Slice room = room_for_read_with_open(node, flags);
   nfs4::OPEN4args args;
   args.owner = states_.registry().open_owner(ctx.credential->uid());
   args.claim.claim = nfs4::CLAIM_FH;
-  bool to_open = true;
   auto build = [&](CompoundBuilder& b) {
-    b.putfh(fh);
-    if (to_open) {
-      args.owner.clientid = session_.client_id();
-      args.share_access = access | delegating_.delegation_wish();
-      b.add(args);
-    }
-    b.add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
-    if (!to_open || room.bytes.empty()) return;
-    b.add(nfs4::READ4args{nfs4::kCurrentStateid, 0, static_cast<uint32_t>(room.size())});
-    b.getattr(kChangeAttribute).expect_read_with_open(room);
+    args.owner.clientid = session_.client_id();
+    args.share_access = access | delegating_.delegation_wish();
+    add_open_by_handle(b, fh, args, room);
   };
   // The reply need not be cached by the server (sa_cachethis) when it has data. A retry then executes the
   // same OPEN once more, which changes nothing.
@@ -116,47 +119,62 @@ Task<Result<OpenReply>> Nfs4Filesystem::open(RequestContext ctx, NodeRef node, i
   }
   guard.unlock();
   states_.registry().unpin_file(n);
-  if (!state) {
-    if (!opened.error().is_status(nfs4::NFS4ERR_ACCESS) || !states_.closer().open_to_write(n))
-      co_return fail(attributes_.gone(node, std::move(opened.error())));
-    // nfs-ganesha 6 checks the permission for this open and for earlier ones of this user together
-    // (opened_as_held()). Send the delayed CLOSE of the earlier open, and try again.
-    co_await states_.closer().close_now(node);
-    auto once_more = open(ctx, node, flags);
-    co_return co_await std::move(once_more);
-  }
+  if (!state) co_return co_await open_again(ctx, node, flags, opened.error());
   if (!opened) {
-    to_open = false;
-    const Request question{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
-    reply = co_await session_.run(question);
+    room = {};  // nothing was read
+    reply = co_await ask_rights(ctx, fh);
   }
   OpenReply result;
   result.file = std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
-  auto asked = opened ? reply->take<nfs4::ACCESS4res>() : take_behind_putfh<nfs4::ACCESS4res>(reply);
-  Result<nfs4::GETATTR4res> attributes = fail(Error{});
-  if (asked) attributes = reply->take<nfs4::GETATTR4res>();
-  if (!asked || !attributes) {
+  nfs4::GETATTR4res attributes;
+  const Result<AccessBits> rights = take_rights(reply, attributes);
+  if (!rights) {
     if (delegation) delegating_.give_back_soon(delegation);  // nothing relies on it yet
     co_await release(ctx, result.file);
-    co_return fail(std::move(asked ? attributes.error() : asked.error()));
+    co_return fail(rights.error());
   }
-  const uint64_t change = attributes->resok4.obj_attributes.change;
-  result.keep_cache =
-      co_await recorder_.apply(node, attributes->resok4.obj_attributes, order, Cause::kOpened);
+  result.keep_cache = co_await recorder_.apply(node, attributes.resok4.obj_attributes, order, Cause::kOpened);
   delegating_.begin_promise(node, delegation, order);
-  if (opened && !room.bytes.empty())
-    take_read_with_open(*reply, room, nfs4_file(result.file), change, epoch, touched);
-  const AccessBits bits{asked->resok4.supported, asked->resok4.access, change};
-  if (!AccessService::suffices(access_.note_access(ctx, n, bits), flags)) {
+  if (!take_opened(ctx, {*reply, room, epoch, touched, *rights}, flags, result)) {
     co_await release(ctx, result.file);
     co_return fail(system_error(EACCES, "OPEN"));
   }
-  if (!options_.close_to_open) result.keep_cache = true;
-  {
-    MutexLock lock(n.mutex);
-    result.size_is_news = attributes_.size_is_news(n);
-  }
   co_return result;
+}
+
+Task<Result<CompoundReply>> Nfs4Filesystem::ask_rights(const RequestContext& ctx, const nfs4::nfs_fh4& fh) {
+  auto build = [&](CompoundBuilder& b) {
+    b.putfh(fh).add(nfs4::ACCESS4args{kEveryAccess}).getattr(kFileAttributes);
+  };
+  const Request request{.op = nfs4::OP_ACCESS, .credential = ctx.credential, .build = build};
+  Result<CompoundReply> reply = co_await session_.run(request);
+  if (reply) NFSRDMA_CO_TRY(reply->expect<nfs4::PUTFH4res>());
+  co_return reply;
+}
+
+Task<Result<OpenReply>> Nfs4Filesystem::open_again(const RequestContext& ctx, const NodeRef& node, int flags,
+                                                   Error& error) {
+  if (!error.is_status(nfs4::NFS4ERR_ACCESS) || !states_.closer().open_to_write(nfs4_node(node)))
+    co_return fail(attributes_.gone(node, std::move(error)));
+  // nfs-ganesha 6 checks the permission for this open and for earlier ones of this user together
+  // (opened_as_held()). Send the delayed CLOSE of the earlier open, and try again.
+  co_await states_.closer().close_now(node);
+  auto once_more = open(ctx, node, flags);
+  co_return co_await std::move(once_more);
+}
+
+bool Nfs4Filesystem::take_opened(const RequestContext& ctx, const Opened& opened, int flags,
+                                 OpenReply& result) {
+  Nfs4File& handle = nfs4_file(result.file);
+  Nfs4Node& n = nfs4_node(handle.node);
+  if (!opened.room.bytes.empty())
+    take_read_with_open(opened.reply, opened.room, handle, opened.rights.change, opened.epoch,
+                        opened.touched);
+  if (!AccessService::suffices(access_.note_access(ctx, n, opened.rights), flags)) return false;
+  if (!options_.close_to_open) result.keep_cache = true;
+  MutexLock lock(n.mutex);
+  result.size_is_news = attributes_.size_is_news(n);
+  return true;
 }
 
 Slice Nfs4Filesystem::room_for_read_with_open(const NodeRef& node, int flags) {
@@ -176,25 +194,17 @@ void Nfs4Filesystem::take_read_with_open(CompoundReply& reply, Slice room, Nfs4F
 
 Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef directory, std::string name,
                                                  uint32_t mode, int flags) {
-  if (name.size() > server_limits_.of(directory).name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
+  const ExportLimits limits = server_limits_.of(directory);
+  if (name.size() > limits.name_max) co_return fail(system_error(ENAMETOOLONG, "OPEN"));
   const nfs4::nfs_fh4 directory_fh = fh_of(directory);
   const uint32_t access = CachedOpen::access_of(flags);
-  const bool exclusive = (flags & O_EXCL) != 0;
-  const bool mode_with_create =
-      !exclusive || server_limits_.of(directory).exclusive_create_attributes.test(nfs4::FATTR4_MODE);
   const uint64_t order = nodes_.next_start();
   nfs4::OPEN4args args;
   args.owner = states_.registry().open_owner(ctx.credential->uid());
   args.claim.file = name;
   args.openhow.opentype = nfs4::OPEN4_CREATE;
-  args.openhow.how.mode = exclusive ? nfs4::EXCLUSIVE4_1 : nfs4::UNCHECKED4;
-  args.openhow.how.createverf = random_verifier();
-  if (mode_with_create) {
-    args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_MODE);
-    args.openhow.how.createattrs.mode = mode & 07777;
-  }
-  const bool cut = !exclusive && (flags & O_TRUNC) != 0;
-  if (cut) args.openhow.how.createattrs.attrmask.set(nfs4::FATTR4_SIZE);
+  nfs4::createhow4& how = args.openhow.how;
+  how = how_to_create(flags, mode, limits.exclusive_create_attributes, random_verifier());
   auto build = [&](CompoundBuilder& b) {
     args.owner.clientid = session_.client_id();
     args.share_access = access | delegating_.delegation_wish();
@@ -216,15 +226,12 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   Result<nfs4::GETATTR4res> attributes = fail(Error{});
   if (handle) attributes = reply->take<nfs4::GETATTR4res>();
   if (!handle || !attributes) {
-    std::optional<nfs4::nfs_fh4> opened_fh;
-    if (handle) opened_fh = handle->resok4.object;
-    co_await close_unknown(directory_fh, name, opened_fh, opened->resok4, access, ctx.credential);
+    co_await close_unknown(directory_fh, name, handle, opened->resok4, access, ctx.credential);
     co_return fail(std::move(handle ? attributes.error() : handle.error()));
   }
 
   CreateReply result;
   const nfs4::nfs_fh4 fh = handle->resok4.object;
-  const uint64_t change = attributes->resok4.obj_attributes.change;
   const NodeRef node =
       nodes_.get(fh, exports_.index_of(to_filesystem_id(attributes->resok4.obj_attributes.fsid)));
   const std::shared_ptr<FileState> file = states_.registry().pin_file(nfs4_node(node));
@@ -232,7 +239,7 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   const DelegationRef delegation = delegating_.take_delegation(*file, opened->resok4, ctx.credential, epoch);
   // If the file has unwritten data here, another client gave this name to it. That data would be written
   // after the truncation, so truncate once more.
-  const bool cut_again = cut && is_unsaved(node, *file);
+  const bool cut_again = how.createattrs.attrmask.test(nfs4::FATTR4_SIZE) && is_unsaved(node, *file);
   states_.registry().unpin_file(nfs4_node(node));
   result.open.file =
       std::make_shared<Nfs4File>(node, file, state, ctx.credential, access, synchronous(flags));
@@ -243,53 +250,66 @@ Task<Result<CreateReply>> Nfs4Filesystem::create(RequestContext ctx, NodeRef dir
   NameBelief belief = co_await recorder_.directory_changed(directory, opened->resok4.cinfo, after, order);
   belief.asked = order;
   to_be.made(*node.get(), belief);
-  recorder_.take_access_of_made(ctx, node, *reply, change);
+  recorder_.take_access_of_made(ctx, node, *reply, attributes->resok4.obj_attributes.change);
 
-  // If the directory did not change, the file existed. The kernel did not know the file, so nobody has
-  // checked the caller's permission.
-  const auto& cinfo = opened->resok4.cinfo;
-  if (!exclusive && cinfo.atomic && cinfo.before == cinfo.after) {
-    const Result<uint32_t> allowed = co_await access_.access_bits(ctx, node, kEveryAccess);
-    if (!allowed || !AccessService::suffices(*allowed, flags)) {
-      co_await release(ctx, result.open.file);
-      co_return fail(allowed ? system_error(EACCES, "OPEN") : allowed.error());
-    }
-  }
-  if (exclusive) note_owner(ctx.credential->uid(), AttributeService::known_attributes(node).uid);
-  SetAttributes rest;
-  if (exclusive) rest = left_to_set(opened->resok4.attrset, args.openhow.how.createattrs.attrmask, mode);
+  if (how.mode == nfs4::EXCLUSIVE4_1)
+    note_owner(ctx.credential->uid(), AttributeService::known_attributes(node).uid);
+  SetAttributes rest = left_to_set(how, opened->resok4.attrset, mode);
   if (cut_again) rest.size = 0;
-  if (rest.any()) {
-    RequestContext whoever_waits = ctx;
-    whoever_waits.cancellation.reset();
-    auto set = co_await setattr(whoever_waits, node, rest, result.open.file);
-    // If only the times are wrong, the caller still gets the file. If the mode is wrong, or the truncation
-    // failed, it is not the file that the caller asked for.
-    if (!set && (rest.mode || rest.size)) {
-      co_await release(ctx, result.open.file);
-      co_return fail(std::move(set.error()));
-    }
-  }
+  const bool old = existed(how, opened->resok4.cinfo);
+  NFSRDMA_CO_TRY(co_await complete_created(ctx, result.open.file, flags, old, rest));
   result.entry = attributes_.cached_entry(node, names_.entry_ttl(directory, belief));
   co_return result;
 }
 
+ValueTask<Result<>> Nfs4Filesystem::complete_created(const RequestContext& ctx, const OpenFileRef& open,
+                                                     int flags, bool old, const SetAttributes& rest) {
+  if (!old && !rest.any()) return Result<>{};
+  return check_and_set_created(ctx, open, flags, old, rest);
+}
+
+Task<Result<>> Nfs4Filesystem::check_and_set_created(const RequestContext& ctx, const OpenFileRef& open,
+                                                     int flags, bool old, const SetAttributes& rest) {
+  const NodeRef node = nfs4_file(open).node;
+  // The kernel did not know the file, so nobody has checked the caller's permission.
+  if (old) {
+    const Result<uint32_t> allowed = co_await access_.access_bits(ctx, node, kEveryAccess);
+    if (!allowed || !AccessService::suffices(*allowed, flags)) {
+      co_await release(ctx, open);
+      co_return fail(allowed ? system_error(EACCES, "OPEN") : allowed.error());
+    }
+  }
+  if (!rest.any()) co_return Result<>{};
+  RequestContext whoever_waits = ctx;
+  whoever_waits.cancellation.reset();
+  auto set = co_await setattr(whoever_waits, node, rest, open);
+  // If only the times are wrong, the caller still gets the file. If the mode is wrong, or the truncation
+  // failed, it is not the file that the caller asked for.
+  if (!set && (rest.mode || rest.size)) {
+    co_await release(ctx, open);
+    co_return fail(std::move(set.error()));
+  }
+  co_return Result<>{};
+}
+
 Task<> Nfs4Filesystem::close_unknown(nfs4::nfs_fh4 directory, std::string name,
-                                     std::optional<nfs4::nfs_fh4> fh, nfs4::OPEN4resok opened,
+                                     const Result<nfs4::GETFH4res>& handle, nfs4::OPEN4resok opened,
                                      uint32_t access, rpc::CredentialPtr credential) {
-  if (fh && opened.delegation.granted()) {
+  const nfs4::nfs_fh4* fh = handle ? &handle->resok4.object : nullptr;
+  if (fh != nullptr && opened.delegation.granted()) {
     auto unwanted = std::make_shared<Delegation>(*fh, opened.delegation, credential, session_.epoch());
     Loop::current()->spawn(states_.delegation_states().return_unwanted(std::move(unwanted)));
   }
   if (states_.registry().note_upgrade(opened.stateid, access)) co_return;
   auto build = [&](CompoundBuilder& b) {
-    if (fh) {
+    if (fh != nullptr) {
       b.putfh(*fh);
     } else {
       b.putfh(directory).add(nfs4::LOOKUP4args{name});
     }
     b.add(nfs4::CLOSE4args{0, opened.stateid});
-    if (!fh && opened.delegation.granted()) b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
+    if (fh == nullptr && opened.delegation.granted())
+      b.add(nfs4::DELEGRETURN4args{opened.delegation.stateid});
   };
   const Request request{
       .op = nfs4::OP_CLOSE, .credential = std::move(credential), .cache_this = true, .build = build};

@@ -10,10 +10,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "client/api/filesystem.h"
 #include "client/api/options.h"
+#include "client/core/answers.h"
 #include "client/core/caching_filesystem.h"
 #include "client/nfs4/attributes.h"
 #include "client/nfs4/callbacks/callback.h"
@@ -29,6 +31,9 @@
 #include "client/nfs4/session/session.h"
 #include "client/nfs4/state/state_manager.h"
 #include "transport/runtime/mutex.h"
+#include "transport/runtime/value_task.h"
+#include "xdr/nfs4/file_ops.h"
+#include "xdr/nfs4/handle_ops.h"
 
 namespace nfsrdma::client::nfs4 {
 
@@ -87,13 +92,40 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
   uint32_t owner_of_new(uint32_t uid) const;
 
   // --- fs_open.cc ---
+  // What open(), create() and setattr() pass by reference outlives the call.
+  //
+  // Ends what would keep the server from granting the delegation that we want with an OPEN for `access`.
+  // Nothing: there is nothing to wait for.
+  std::optional<Task<>> make_way_for_open(const NodeRef& node, uint32_t access);
+  // The server refused open() with `error`: opens once more, if an open of ours whose CLOSE is delayed may be
+  // the cause.
+  Task<Result<OpenReply>> open_again(const RequestContext& ctx, const NodeRef& node, int flags, Error& error);
+  // ACCESS and GETATTR, for a file that an earlier OPEN has opened. PUTFH's result is taken.
+  Task<Result<CompoundReply>> ask_rights(const RequestContext& ctx, const nfs4::nfs_fh4& fh);
+  // What an OPEN by filehandle brought, for take_opened().
+  struct Opened {
+    CompoundReply& reply;    // READ's result comes next
+    const Slice& room;       // for the data of that READ; empty: there was none
+    const uint64_t epoch;    // Session::epoch() before the OPEN
+    const uint32_t touched;  // Nfs4Node::data_touched before the OPEN
+    const AccessBits& rights;
+  };
+  // Completes `result` after the attributes of the reply were recorded. False: the caller lacks the
+  // permission that `flags` need.
+  bool take_opened(const RequestContext& ctx, const Opened& opened, int flags, OpenReply& result);
   // Memory for data read with an OPEN; empty: do not read.
   Slice room_for_read_with_open(const NodeRef& node, int flags);
   // Takes READ's part of such a reply. `change`: the change attribute of its GETATTR.
   void take_read_with_open(CompoundReply& reply, Slice room, Nfs4File& handle, uint64_t change,
                            uint64_t epoch, uint32_t touched);
+  // What is left of a create(): checks the caller's permission for an `old` file, which existed, and sets the
+  // attributes `rest`. Closes the file after an error.
+  ValueTask<Result<>> complete_created(const RequestContext& ctx, const OpenFileRef& open, int flags,
+                                       bool old, const SetAttributes& rest);
+  Task<Result<>> check_and_set_created(const RequestContext& ctx, const OpenFileRef& open, int flags,
+                                       bool old, const SetAttributes& rest);
   // CLOSE of a file that was opened by name, if the reply lacks the handle or the attributes.
-  Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, std::optional<nfs4::nfs_fh4> fh,
+  Task<> close_unknown(nfs4::nfs_fh4 directory, std::string name, const Result<nfs4::GETFH4res>& handle,
                        nfs4::OPEN4resok opened, uint32_t access, rpc::CredentialPtr credential);
 
   // --- fs_open.cc, under a delegation ---
