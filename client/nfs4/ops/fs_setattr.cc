@@ -7,6 +7,47 @@
 #include "xdr/nfs4/file_ops.h"
 
 namespace nfsrdma::client::nfs4 {
+namespace {
+
+bool opened_to_write(const OpenFileRef& open) {
+  return open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
+}
+
+}  // namespace
+
+OpenStateRef Nfs4Filesystem::open_for_writing(const RequestContext& ctx, const FileState* file,
+                                              const OpenFileRef& open) {
+  if (open) return opened_to_write(open) ? nfs4_file(open).state : nullptr;
+  if (file == nullptr) return nullptr;
+  for (const OpenStateRef& state : file->opens) {
+    if (state->uid == ctx.credential->uid() && (state->needed_access() & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
+      return state;
+  }
+  return nullptr;
+}
+
+Result<Nfs4Filesystem::SetReply> Nfs4Filesystem::take_set(Result<CompoundReply>& reply, const NodeRef& node,
+                                                          bool asked) {
+  if (!reply) {
+    attributes_.expire(node);  // the server may have executed it
+    return fail(std::move(reply.error()));
+  }
+  NFSRDMA_TRY(recorder_.take_handle(reply, node));
+  const auto before = ReplyAttributes::take_change_before(*reply, asked);
+  if (!before) return fail(before.error());
+  NFSRDMA_TRY(reply->expect<nfs4::SETATTR4res>());
+  auto after = reply->take<nfs4::GETATTR4res>();
+  if (!after) {
+    attributes_.expire(node);
+    return fail(std::move(after.error()));
+  }
+  SetReply done{*before, std::move(*after), std::nullopt};
+  if (const auto access = reply->take<nfs4::ACCESS4res>()) {
+    const uint64_t change = done.after.resok4.obj_attributes.change;
+    done.rights = {access->resok4.supported, access->resok4.access, change};
+  }
+  return done;
+}
 
 Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRef node, SetAttributes set,
                                                       OpenFileRef open) {
@@ -14,8 +55,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   // Servers let a file's owner change the size whatever the mode says, because a process may have the file
   // open for writing. But truncate(2), and open(2) with O_TRUNC, need the mode's permission: ask for it with
   // ACCESS.
-  const bool opened_to_write = open && (nfs4_file(open).access & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0;
-  if (set.size && !opened_to_write)
+  if (set.size && !opened_to_write(open))
     NFSRDMA_CO_TRY(
         co_await access_.require_access(ctx, node, nfs4::ACCESS4_MODIFY | nfs4::ACCESS4_EXTEND, "SETATTR"));
   std::shared_ptr<FileState> file;
@@ -23,14 +63,7 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   {
     MutexLock lock(n.mutex);
     file = n.file;
-    if (open) state = nfs4_file(open).state;
-    // truncate(2) uses an open of the same user for writing, if there is one.
-    for (size_t i = 0; file && !state && i < file->opens.size(); ++i) {
-      const OpenState& o = *file->opens[i];
-      if (o.uid == ctx.credential->uid() && (o.needed_access() & nfs4::OPEN4_SHARE_ACCESS_WRITE) != 0)
-        state = file->opens[i];
-    }
-    if (open && !opened_to_write) state.reset();
+    state = open_for_writing(ctx, file.get(), open);
   }
   std::string owner, group;
   if (set.uid) owner = co_await ids_.name_of(IdMap::Kind::kUser, *set.uid);
@@ -79,24 +112,11 @@ Task<Result<AttributesReply>> Nfs4Filesystem::setattr(RequestContext ctx, NodeRe
   }
   // Drop also data that was read ahead during the request, whatever its change attribute.
   if (set.size) kept_.drop_kept(n);
-  if (!reply) {
-    attributes_.expire(node);  // the server may have executed it
-    co_return fail(std::move(reply.error()));
-  }
-  NFSRDMA_CO_TRY(recorder_.take_handle(reply, node));
-  const auto before = ReplyAttributes::take_change_before(*reply, asked);
-  if (!before) co_return fail(before.error());
-  NFSRDMA_CO_TRY(reply->expect<nfs4::SETATTR4res>());
-  auto res = reply->take<nfs4::GETATTR4res>();
-  if (!res) {
-    attributes_.expire(node);
-    co_return fail(std::move(res.error()));
-  }
-  const uint64_t change = res->resok4.obj_attributes.change;
-  co_await recorder_.apply(node, res->resok4.obj_attributes, order, replies_.cause_of_own(node, order, asked),
-                           *before);
-  if (const auto access = reply->take<nfs4::ACCESS4res>())
-    access_.note_access(ctx, n, {access->resok4.supported, access->resok4.access, change});
+  const Result<SetReply> done = take_set(reply, node, asked);
+  if (!done) co_return fail(done.error());
+  const Cause cause = replies_.cause_of_own(node, order, asked);
+  co_await recorder_.apply(node, done->after.resok4.obj_attributes, order, cause, done->change_before);
+  if (done->rights) access_.note_access(ctx, n, *done->rights);
   co_return co_await attributes_.sure_attributes(ctx, node);
 }
 

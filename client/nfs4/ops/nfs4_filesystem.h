@@ -68,6 +68,17 @@ class Nfs4Filesystem final : public CachingFilesystem, private RecoveryHooks {
 
  private:
   // --- fs_setattr.cc ---
+  // The open whose stateid a SETATTR of the size uses: the descriptor's, if it may write; for truncate(2),
+  // where `open` is null, one of the same user for writing. Null: there is none. The Node's mutex is held.
+  static OpenStateRef open_for_writing(const RequestContext& ctx, const FileState* file,
+                                       const OpenFileRef& open);
+  // What a SETATTR's reply brings. `change_before`: the change attribute before it, if it was `asked` for.
+  struct SetReply {
+    std::optional<uint64_t> change_before;
+    nfs4::GETATTR4res after;
+    std::optional<AccessBits> rights;
+  };
+  Result<SetReply> take_set(Result<CompoundReply>& reply, const NodeRef& node, bool asked);
   // SETATTR in one COMPOUND with the data that must be written before it. Nothing: the SETATTR is still to be
   // sent, even if such a COMPOUND was sent.
   Task<std::optional<Result<AttributesReply>>> set_with_data(RequestContext ctx, NodeRef node,
