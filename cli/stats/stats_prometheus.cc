@@ -48,6 +48,13 @@ class Exposition {
     }
   }
 
+  // A metric with one sample for each mount, without further labels.
+  void single(std::string_view name, std::string_view type, std::string_view help,
+              uint64_t (*value)(const Snapshot&)) {
+    metric(name, type, help,
+           [value](const Snapshot& s, const Emit& emit) { emit({}, fmt::format("{}", value(s))); });
+  }
+
   using EmitLatency = std::function<void(Labels, const LatencyCounts&, uint64_t total_us)>;
   void histogram(std::string_view name, std::string_view help,
                  const std::function<void(const Snapshot&, const EmitLatency&)>& samples) {
@@ -163,73 +170,80 @@ uint64_t sum(const Snapshot& s, uint64_t rpc::TransportStatus::*member) {
 }
 
 void add_mount(Exposition& x) {
-  const auto single = [&x](const char* name, const char* type, const char* help,
-                           uint64_t (*value)(const Snapshot&)) {
-    x.metric(name, type, help, [value](const Snapshot& s, const Exposition::Emit& emit) {
-      emit({}, fmt::format("{}", value(s)));
-    });
-  };
-  single("age_seconds", "gauge", "time since the mount",
-         [](const Snapshot& s) { return s.client.age_seconds; });
-  single("server_responding", "gauge", "1 while the server answers",
-         [](const Snapshot& s) { return uint64_t{s.responding ? 1u : 0u}; });
+  x.single("age_seconds", "gauge", "time since the mount",
+           [](const Snapshot& s) { return s.client.age_seconds; });
+  x.single("server_responding", "gauge", "1 while the server answers",
+           [](const Snapshot& s) { return uint64_t{s.responding ? 1u : 0u}; });
   x.metric("session_slots", "gauge", "slots of the session's fore channel",
            [](const Snapshot& s, const Exposition::Emit& emit) {
              emit({{"state", "granted"}}, fmt::format("{}", s.client.session.slots));
              emit({{"state", "target"}}, fmt::format("{}", s.client.session.slots_target));
              emit({{"state", "in_use"}}, fmt::format("{}", s.client.session.slots_in_use));
            });
-  single("reconnects_total", "counter", "connections made after the first", [](const Snapshot& s) {
+  x.single("reconnects_total", "counter", "connections made after the first", [](const Snapshot& s) {
     uint64_t total = 0;
     for (const rpc::TransportStatus& t : s.client.transports) total += t.connects > 0 ? t.connects - 1 : 0;
     return total;
   });
-  single("sessions_created_total", "counter", "sessions made",
-         [](const Snapshot& s) { return s.client.session.sessions_created; });
-  single("state_recoveries_total", "counter", "times that opens and locks were reclaimed",
-         [](const Snapshot& s) { return s.client.session.state_recoveries; });
-  single("transport_bad_messages_total", "counter", "malformed, unsolicited or oversized messages",
-         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bad_messages); });
-  single("transport_sent_bytes_total", "counter", "bytes sent",
-         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_sent); });
-  single("transport_received_bytes_total", "counter", "bytes received",
-         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_received); });
-  single("transport_placed_bytes_total", "counter", "bytes received straight into their place",
-         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_placed); });
-  single("transport_spliced_bytes_total", "counter", "bytes of these that did not pass through our memory",
-         [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_spliced); });
-  single("dirty_bytes", "gauge", "bytes written by applications and not yet by the server",
-         [](const Snapshot& s) { return s.client.cache.dirty_bytes; });
-  single("uncommitted_bytes", "gauge", "bytes written and not yet on the server's stable storage",
-         [](const Snapshot& s) { return s.client.cache.uncommitted_bytes; });
-  single("refused_bytes_total", "counter", "bytes written by applications that the server did not take",
-         [](const Snapshot& s) { return s.client.cache.refused_bytes; });
-  single("cached_data_bytes", "gauge", "memory that holds file data for reads to come",
-         [](const Snapshot& s) { return s.client.cache.data_bytes; });
-  single("cached_data_limit_bytes", "gauge", "the most it may be",
-         [](const Snapshot& s) { return s.client.cache.data_limit_bytes; });
-  single("cached_data_hits_total", "counter", "reads answered with kept data, wholly or in part",
-         [](const Snapshot& s) { return s.client.cache.data_hits; });
-  single("cached_data_hit_bytes_total", "counter", "bytes that they were answered with",
-         [](const Snapshot& s) { return s.client.cache.data_hit_bytes; });
-  single("read_ahead_bytes_total", "counter", "bytes read ahead and kept",
-         [](const Snapshot& s) { return s.client.cache.ahead_bytes; });
-  single("read_ahead_wasted_bytes_total", "counter", "bytes of these that were gone before they were read",
-         [](const Snapshot& s) { return s.client.cache.ahead_wasted_bytes; });
-  single("read_ahead_refused_bytes_total", "counter", "bytes read ahead and not kept: the file had changed",
-         [](const Snapshot& s) { return s.client.cache.ahead_refused_bytes; });
-  single("cached_data_evicted_bytes_total", "counter", "memory taken from kept data for want of room",
-         [](const Snapshot& s) { return s.client.cache.evicted_bytes; });
-  single("resident_bytes", "gauge", "memory of the daemon",
-         [](const Snapshot& s) { return s.memory.resident_bytes; });
-  single("huge_page_bytes", "gauge", "bytes of it in huge pages",
-         [](const Snapshot& s) { return s.memory.huge_page_bytes; });
-  single("buffer_bytes", "gauge", "memory of buffers in use",
-         [](const Snapshot& s) { return s.memory.buffer_bytes; });
-  single("idle_buffer_bytes", "gauge", "memory of buffers that nothing uses",
-         [](const Snapshot& s) { return s.memory.idle_buffer_bytes; });
-  single("open_files", "gauge", "files open on the server",
-         [](const Snapshot& s) { return s.client.cache.open_files; });
+  x.single("sessions_created_total", "counter", "sessions made",
+           [](const Snapshot& s) { return s.client.session.sessions_created; });
+  x.single("state_recoveries_total", "counter", "times that opens and locks were reclaimed",
+           [](const Snapshot& s) { return s.client.session.state_recoveries; });
+}
+
+void add_transport(Exposition& x) {
+  x.single("transport_bad_messages_total", "counter", "malformed, unsolicited or oversized messages",
+           [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bad_messages); });
+  x.single("transport_sent_bytes_total", "counter", "bytes sent",
+           [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_sent); });
+  x.single("transport_received_bytes_total", "counter", "bytes received",
+           [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_received); });
+  x.single("transport_placed_bytes_total", "counter", "bytes received straight into their place",
+           [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_placed); });
+  x.single("transport_spliced_bytes_total", "counter", "bytes of these that did not pass through our memory",
+           [](const Snapshot& s) { return sum(s, &rpc::TransportStatus::bytes_spliced); });
+}
+
+// Written and kept file data.
+void add_data(Exposition& x) {
+  x.single("dirty_bytes", "gauge", "bytes written by applications and not yet by the server",
+           [](const Snapshot& s) { return s.client.cache.dirty_bytes; });
+  x.single("uncommitted_bytes", "gauge", "bytes written and not yet on the server's stable storage",
+           [](const Snapshot& s) { return s.client.cache.uncommitted_bytes; });
+  x.single("refused_bytes_total", "counter", "bytes written by applications that the server did not take",
+           [](const Snapshot& s) { return s.client.cache.refused_bytes; });
+  x.single("cached_data_bytes", "gauge", "memory that holds file data for reads to come",
+           [](const Snapshot& s) { return s.client.cache.data_bytes; });
+  x.single("cached_data_limit_bytes", "gauge", "the most it may be",
+           [](const Snapshot& s) { return s.client.cache.data_limit_bytes; });
+  x.single("cached_data_hits_total", "counter", "reads answered with kept data, wholly or in part",
+           [](const Snapshot& s) { return s.client.cache.data_hits; });
+  x.single("cached_data_hit_bytes_total", "counter", "bytes that they were answered with",
+           [](const Snapshot& s) { return s.client.cache.data_hit_bytes; });
+  x.single("read_ahead_bytes_total", "counter", "bytes read ahead and kept",
+           [](const Snapshot& s) { return s.client.cache.ahead_bytes; });
+  x.single("read_ahead_wasted_bytes_total", "counter", "bytes of these that were gone before they were read",
+           [](const Snapshot& s) { return s.client.cache.ahead_wasted_bytes; });
+  x.single("read_ahead_refused_bytes_total", "counter", "bytes read ahead and not kept: the file had changed",
+           [](const Snapshot& s) { return s.client.cache.ahead_refused_bytes; });
+  x.single("cached_data_evicted_bytes_total", "counter", "memory taken from kept data for want of room",
+           [](const Snapshot& s) { return s.client.cache.evicted_bytes; });
+}
+
+void add_memory(Exposition& x) {
+  x.single("resident_bytes", "gauge", "memory of the daemon",
+           [](const Snapshot& s) { return s.memory.resident_bytes; });
+  x.single("huge_page_bytes", "gauge", "bytes of it in huge pages",
+           [](const Snapshot& s) { return s.memory.huge_page_bytes; });
+  x.single("buffer_bytes", "gauge", "memory of buffers in use",
+           [](const Snapshot& s) { return s.memory.buffer_bytes; });
+  x.single("idle_buffer_bytes", "gauge", "memory of buffers that nothing uses",
+           [](const Snapshot& s) { return s.memory.idle_buffer_bytes; });
+}
+
+void add_state(Exposition& x) {
+  x.single("open_files", "gauge", "files open on the server",
+           [](const Snapshot& s) { return s.client.cache.open_files; });
   x.metric("delegations", "gauge", "delegations held", [](const Snapshot& s, const Exposition::Emit& emit) {
     emit({{"type", "read"}}, fmt::format("{}", s.client.delegations.held_read));
     emit({{"type", "write"}}, fmt::format("{}", s.client.delegations.held_write));
@@ -242,10 +256,10 @@ void add_mount(Exposition& x) {
              emit({{"event", "returned"}}, fmt::format("{}", d.returned));
              emit({{"event", "revoked"}}, fmt::format("{}", d.revoked));
            });
-  single("local_opens_total", "counter", "opens answered under a delegation",
-         [](const Snapshot& s) { return s.client.delegations.local_opens; });
-  single("cached_inodes", "gauge", "files and directories known to the client",
-         [](const Snapshot& s) { return s.client.cache.nodes; });
+  x.single("local_opens_total", "counter", "opens answered under a delegation",
+           [](const Snapshot& s) { return s.client.delegations.local_opens; });
+  x.single("cached_inodes", "gauge", "files and directories known to the client",
+           [](const Snapshot& s) { return s.client.cache.nodes; });
 }
 
 // A counter group of RPC over RDMA; `label` tells the values apart.
@@ -351,6 +365,10 @@ std::string stats_prometheus(const std::vector<Snapshot>& snapshots) {
   add_response_times(x);
   add_fuse(x);
   add_mount(x);
+  add_transport(x);
+  add_data(x);
+  add_memory(x);
+  add_state(x);
   add_rdma(x);
   return x.take();
 }
