@@ -37,15 +37,15 @@ rpc::CredentialPtr CredentialCache::get(const Caller& caller) {
     const auto it = callers_.find(caller);
     if (it != callers_.end() && now < it->second.expires) return it->second.credential;
   }
-  auto status = read_thread_status(caller.tid);
-  std::vector<uint32_t> groups = status ? std::move(status->groups) : std::vector<uint32_t>{};
+  auto known = read_caller_groups(caller.tid);
+  std::vector<uint32_t> groups = known ? std::move(known->groups) : std::vector<uint32_t>{};
   ids_.make_outer(groups);
   if (groups.size() > rpc::Credential::kMaxGroups) groups.resize(rpc::Credential::kMaxGroups);
 
   MutexLock lock(mutex_);
   rpc::CredentialPtr credential =
       shared(ids_.outer_user(caller.uid), ids_.outer_group(caller.gid), std::move(groups));
-  if (status && !status->may_set_groups) {
+  if (known && !known->may_set_groups) {
     // Threads come and go. Clearing the whole table now and then costs each live thread one read of /proc.
     if (callers_.size() >= kMaxCallers) callers_.clear();
     callers_.insert_or_assign(caller, Known{credential, now + kLifetime});

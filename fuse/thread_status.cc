@@ -3,8 +3,6 @@
 
 #include <linux/capability.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <string>
@@ -24,44 +22,16 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-// The lines "KEY:\tVALUE" that are asked for, in the order in which the kernel writes them.
-enum Key : uint8_t { kName, kTgid, kGroups, kSigPnd, kShdPnd, kSigBlk, kCapPrm, kKeys };
-constexpr std::array<std::string_view, kKeys> kKeyNames{"Name",   "Tgid",   "Groups", "SigPnd",
-                                                        "ShdPnd", "SigBlk", "CapPrm"};
-
-bool may_be_key(std::string_view line) {
-  switch (line.empty() ? '\0' : line.front()) {
-    case 'N':
-    case 'T':
-    case 'G':
-    case 'S':
-    case 'C': return true;
-    default: return false;
+// The value of the first line "KEY:\tVALUE", or empty. `key` includes the colon. The text has sixty lines,
+// and on a mount for several users it is read for every request of root: the search for the key's first
+// letter passes over most of them.
+std::string_view value_of(std::string_view text, std::string_view key) {
+  for (size_t at = text.find(key); at != text.npos; at = text.find(key, at + 1)) {
+    if (at != 0 && text[at - 1] != '\n') continue;
+    text.remove_prefix(at + key.size());
+    return trim(text.substr(0, text.find('\n')));
   }
-}
-
-// Each key's first value, or empty. One pass: the text has sixty lines, and on a mount for several users it
-// is read for every request of root.
-std::array<std::string_view, kKeys> values_in(std::string_view text) {
-  std::array<std::string_view, kKeys> values{};
-  uint8_t found = 0;
-  for (size_t at = 0; at < text.size() && found < kKeys;) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    if (!may_be_key(line)) continue;
-    for (uint8_t key = 0; key < kKeys; ++key) {
-      const std::string_view name = kKeyNames[key];
-      if (line.size() <= name.size() || line[0] != name[0] || line[name.size()] != ':' ||
-          !line.starts_with(name))
-        continue;
-      if (values[key].data() != nullptr) break;
-      values[key] = trim(line.substr(name.size() + 1));
-      ++found;
-      break;
-    }
-  }
-  return values;
+  return {};
 }
 
 template <class Number>
@@ -91,24 +61,32 @@ std::string read_file(pid_t tid, const char* file) {
 
 }  // namespace
 
+// The kernel writes CapPrm last of what is read here: a text that has it was not cut before it.
 std::optional<ThreadStatus> parse_thread_status(std::string_view text) {
-  const auto values = values_in(text);
-  const auto own = number<uint64_t>(values[kSigPnd], 16);
-  const auto shared = number<uint64_t>(values[kShdPnd], 16);
-  const auto blocked = number<uint64_t>(values[kSigBlk], 16);
-  const auto permitted = number<uint64_t>(values[kCapPrm], 16);
+  const auto own = number<uint64_t>(value_of(text, "SigPnd:"), 16);
+  const auto shared = number<uint64_t>(value_of(text, "ShdPnd:"), 16);
+  const auto blocked = number<uint64_t>(value_of(text, "SigBlk:"), 16);
+  const auto permitted = number<uint64_t>(value_of(text, "CapPrm:"), 16);
   if (!own || !shared || !blocked || !permitted) return std::nullopt;
   ThreadStatus status;
-  status.process = number<uint32_t>(values[kTgid], 10).value_or(0);
-  status.name = values[kName];
-  status.groups = parse_groups(values[kGroups]);
-  status.may_set_groups = (*permitted >> CAP_SETGID & 1) != 0;
+  status.process = number<uint32_t>(value_of(text, "Tgid:"), 10).value_or(0);
+  status.name = value_of(text, "Name:");
   status.pending_signals = (*own | *shared) & ~*blocked;
   return status;
 }
 
+std::optional<CallerGroups> parse_caller_groups(std::string_view text) {
+  const auto permitted = number<uint64_t>(value_of(text, "CapPrm:"), 16);
+  if (!permitted) return std::nullopt;
+  return CallerGroups{parse_groups(value_of(text, "Groups:")), (*permitted >> CAP_SETGID & 1) != 0};
+}
+
 std::optional<ThreadStatus> read_thread_status(pid_t tid) {
   return parse_thread_status(read_file(tid, "status"));
+}
+
+std::optional<CallerGroups> read_caller_groups(pid_t tid) {
+  return parse_caller_groups(read_file(tid, "status"));
 }
 
 bool parse_exiting(std::string_view stat) {

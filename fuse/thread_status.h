@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThreadStatus: the content of /proc/<tid>/status of a thread that made a request: its process and name, its
-// supplementary groups, whether it could change them, and its pending signals.
+// The content of /proc/<tid>/status of a thread that made a request. ThreadStatus: its process and name, and
+// its pending signals. CallerGroups: its supplementary groups, and whether it could change them.
 //
 // FUSE gives the thread ID; /proc/<tid> exists for every thread, listed or not. Reading it costs 10-20 us, so
 // callers cache it (credentials) or read it rarely (interrupts). Absent when the thread is gone, lives in
@@ -18,15 +18,21 @@
 namespace nfsrdma::fuse {
 
 struct ThreadStatus {
-  uint32_t process = 0;  // thread group; 0: unknown
-  std::string name;      // of the thread: at most 15 bytes, with the escapes of proc(5)
-  std::vector<uint32_t> groups;
-  bool may_set_groups = false;   // CAP_SETGID is permitted
+  uint32_t process = 0;          // thread group; 0: unknown
+  std::string name;              // of the thread: at most 15 bytes, with the escapes of proc(5)
   uint64_t pending_signals = 0;  // of the thread or its process, not blocked; bit n-1 is signal n
 };
 
 std::optional<ThreadStatus> read_thread_status(pid_t tid);
 std::optional<ThreadStatus> parse_thread_status(std::string_view text);
+
+struct CallerGroups {
+  std::vector<uint32_t> groups;
+  bool may_set_groups = false;  // CAP_SETGID is permitted
+};
+
+std::optional<CallerGroups> read_caller_groups(pid_t tid);
+std::optional<CallerGroups> parse_caller_groups(std::string_view text);
 
 // What the pending signals of a waiting thread mean for its request.
 enum class SignalIntent : uint8_t {

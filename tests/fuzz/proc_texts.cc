@@ -24,9 +24,11 @@ using namespace nfsrdma;  // NOLINT: used throughout this file
 using fuzz::require;
 
 void check_status(std::string_view text) {
+  const auto caller = fuse::parse_caller_groups(text);
+  require(!caller || caller->groups.size() <= text.size() / 2, "a group is a digit and a blank at least");
   const auto status = fuse::parse_thread_status(text);
   if (!status) return;
-  require(status->groups.size() <= text.size() / 2, "a group is a digit and a blank at least");
+  require(caller.has_value(), "a status has all that groups need");
   const bool killed = (status->pending_signals & 1u << 8) != 0;
   require((fuse::signal_intent(*status) == fuse::SignalIntent::kFatal) == killed,
           "SIGKILL is what ends a thread");

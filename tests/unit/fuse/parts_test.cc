@@ -58,7 +58,8 @@ TEST(ErrnoMap, AbsentNames_AreNotWorthAWarning) {
 }
 
 constexpr char kStatus[] =
-    "Name:\tGroups:\nUmask:\t0022\nState:\tS (sleeping)\nUid:\t1000\t1000\t1000\t1000\nGroups:\t4 24 "
+    "Name:\tGroups:\nUmask:\t0022\nState:\tS "
+    "(sleeping)\nTgid:\t4711\nUid:\t1000\t1000\t1000\t1000\nGroups:\t4 24 "
     "4294967294 \n"
     "SigQ:\t0/1\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000002002\nSigBlk:\t0000000000002000\n"
     "CapPrm:\t0000000000000040\nCapEff:\t0000000000000000\n";
@@ -66,8 +67,8 @@ constexpr char kStatus[] =
 TEST(ThreadStatus, ProcText_IsUnderstood) {
   const auto s = parse_thread_status(kStatus);
   ASSERT_TRUE(s);
-  EXPECT_EQ(s->groups, (std::vector<uint32_t>{4, 24, 4294967294u}));
-  EXPECT_TRUE(s->may_set_groups);
+  EXPECT_EQ(s->name, "Groups:");
+  EXPECT_EQ(s->process, 4711u);
   EXPECT_EQ(s->pending_signals, 0x102u);  // SIGKILL and SIGINT; blocked signals do not count
   EXPECT_EQ(signal_intent(*s), SignalIntent::kFatal);
 }
@@ -76,6 +77,46 @@ TEST(ThreadStatus, TruncatedText_IsNoStatus) {
   const std::string text = kStatus;
   EXPECT_FALSE(parse_thread_status(""));
   EXPECT_FALSE(parse_thread_status(text.substr(0, text.find("CapPrm"))));
+}
+
+TEST(CallerGroups, ProcText_IsUnderstood) {
+  const auto c = parse_caller_groups(kStatus);
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->groups, (std::vector<uint32_t>{4, 24, 4294967294u}));
+  EXPECT_TRUE(c->may_set_groups);
+}
+
+// A thread chooses its name. The kernel escapes a line feed in it.
+TEST(CallerGroups, KeysInAName_AreNoKeys) {
+  for (const std::string name :
+       {"Groups:", "xGroups:\t0 1", "CapPrm:\tff", "\\nGroups:\t7", "Groups:\tCapPrm:"}) {
+    const auto c = parse_caller_groups("Name:\t" + name + "\nGroups:\t5 6 \nCapInh:\t40\nCapPrm:\t0\n");
+    ASSERT_TRUE(c) << name;
+    EXPECT_EQ(c->groups, (std::vector<uint32_t>{5, 6})) << name;
+    EXPECT_FALSE(c->may_set_groups) << name;
+  }
+}
+
+TEST(CallerGroups, OfNoGroups_AreEmpty) {
+  const auto c = parse_caller_groups("Name:\tx\nGroups:\t \nNStgid:\t7\nCapPrm:\t000001ffffffffff\n");
+  ASSERT_TRUE(c);
+  EXPECT_TRUE(c->groups.empty());
+  EXPECT_TRUE(c->may_set_groups);
+}
+
+TEST(CallerGroups, TruncatedText_IsNone) {
+  const std::string text = kStatus;
+  for (size_t length = 0; length <= text.find("CapPrm:\t") + 8; ++length)
+    EXPECT_FALSE(parse_caller_groups(text.substr(0, length))) << length;
+}
+
+TEST(CallerGroups, OfTheOwnThread_AreItsGroups) {
+  const auto c = read_caller_groups(::gettid());
+  ASSERT_TRUE(c);
+  std::vector<gid_t> own(static_cast<size_t>(::getgroups(0, nullptr)));
+  ASSERT_EQ(::getgroups(static_cast<int>(own.size()), own.data()), static_cast<int>(own.size()));
+  EXPECT_EQ(c->groups, std::vector<uint32_t>(own.begin(), own.end()));
+  for (const pid_t none : {0, -1, 0x7ffffffe}) EXPECT_FALSE(read_caller_groups(none));
 }
 
 TEST(ThreadStatus, OnlyStoppingSignals_AskForAStop) {
@@ -95,7 +136,7 @@ TEST(ThreadStatus, OnlyStoppingSignals_AskForAStop) {
 TEST(ThreadStatus, OwnThread_IsSeen) {
   const auto s = read_thread_status(::gettid());
   ASSERT_TRUE(s);
-  EXPECT_EQ(s->groups.size(), static_cast<size_t>(::getgroups(0, nullptr)));
+  EXPECT_EQ(s->process, static_cast<uint32_t>(::getpid()));
   EXPECT_FALSE(is_exiting(::gettid()));
 }
 
@@ -123,7 +164,7 @@ TEST(CredentialCache, PerCaller_TakesGroupsFromTheThread) {
   const auto c = cache.get({::getuid(), ::getgid(), ::gettid()});
   EXPECT_EQ(c->uid(), ::getuid());
   EXPECT_EQ(c->gid(), ::getgid());
-  const auto s = read_thread_status(::gettid());
+  const auto s = read_caller_groups(::gettid());
   ASSERT_TRUE(s);
   std::vector<uint32_t> groups = s->groups;
   if (groups.size() > rpc::Credential::kMaxGroups) groups.resize(rpc::Credential::kMaxGroups);
