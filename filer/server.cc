@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 #include <future>
 #include <random>

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <cerrno>
 #include <cstring>
 

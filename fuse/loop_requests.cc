@@ -5,6 +5,7 @@
 #include <fuse_lowlevel.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <cerrno>
 #include <utility>
 

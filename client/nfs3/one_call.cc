@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <charconv>
 

@@ -6,6 +6,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

@@ -14,13 +14,9 @@
 #include <string>
 #include <string_view>
 
-namespace nfsrdma::filer::links {
+#include "filer/links/believed.h"
 
-enum class Believed : uint8_t {
-  kEverybody,
-  kReservedPorts,  // peers that connect from a port below 1024
-  kOwnUser,        // on this machine only processes of the server's own user; from other machines all peers
-};
+namespace nfsrdma::filer::links {
 
 struct Peer {
   asio::ip::tcp::endpoint remote;

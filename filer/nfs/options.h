@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "filer/links/peer_check.h"
+#include "filer/links/believed.h"
 #include "filer/state/clients.h"
 #include "filer/state/states.h"
 #include "filer/tree/host_export.h"

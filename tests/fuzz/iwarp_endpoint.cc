@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <cstring>
 #include <memory>
 #include <vector>

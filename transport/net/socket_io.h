@@ -3,6 +3,7 @@
 // wait for readiness with a deadline. Loop thread only.
 #pragma once
 
+#include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>

@@ -2,7 +2,9 @@
 #include "transport/runtime/loop.h"
 
 #include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -48,26 +50,27 @@ Detached run_detached(Task<> task, std::atomic<size_t>& live) {
 
 // Descriptors are used on the loop's thread only, so the reactor need not lock them (55 instructions each
 // time, six times for a small READ; 2026-11-30).
-Loop::Loop(unsigned index) : index_(index), context_(ASIO_CONCURRENCY_HINT_UNSAFE_IO) {}
+Loop::Loop(unsigned index)
+    : index_(index), context_(std::make_unique<asio::io_context>(ASIO_CONCURRENCY_HINT_UNSAFE_IO)) {}
 Loop::~Loop() = default;
 
 void Loop::run() {
   current_loop = this;
-  auto guard = asio::make_work_guard(context_);
-  context_.run();
+  auto guard = asio::make_work_guard(*context_);
+  context_->run();
   current_loop = nullptr;
 }
 
 void Loop::stop() {
-  context_.stop();
+  context_->stop();
 }
 
 void Loop::post(std::function<void()> fn) {
-  asio::post(context_, std::move(fn));
+  asio::post(*context_, std::move(fn));
 }
 
 void Loop::post(std::coroutine_handle<> h) {
-  asio::post(context_, [h] { h.resume(); });
+  asio::post(*context_, [h] { h.resume(); });
 }
 
 void Loop::at_end_of_turn(std::function<void()> fn) {
@@ -102,6 +105,25 @@ void Loop::spawn(Task<> task) {
 
 Loop* Loop::current() {
   return current_loop;
+}
+
+struct Timer::Asio {
+  asio::steady_timer timer;
+};
+
+Timer::Timer(Loop& loop) : asio_(std::make_unique<Asio>(asio::steady_timer(loop.context()))) {}
+Timer::~Timer() = default;
+
+void Timer::cancel() {
+  asio_->timer.cancel();
+}
+
+void Timer::arm(Awaiter& waiter, std::coroutine_handle<> h) {
+  asio_->timer.expires_at(waiter.when);
+  asio_->timer.async_wait([&waiter, h](const asio::error_code& ec) {
+    waiter.expired = !ec;
+    h.resume();
+  });
 }
 
 LoopPool::LoopPool(unsigned n) {

@@ -10,18 +10,23 @@
 // A request never blocks a loop: it waits by co_await on a timer, a descriptor or a queue of sync.h.
 #pragma once
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "transport/runtime/task.h"
+
+// Asio's headers take a second to compile, and nearly every file includes this one: only files that use a
+// descriptor include them.
+namespace asio {
+class io_context;
+}
 
 namespace nfsrdma {
 
@@ -37,7 +42,8 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   unsigned index() const { return index_; }
-  asio::io_context& context() { return context_; }
+  // Whoever uses it includes <asio/io_context.hpp>.
+  asio::io_context& context() { return *context_; }
 
   // Runs until stop(); the calling thread becomes the loop's.
   void run();
@@ -97,7 +103,7 @@ class Loop {
   void end_turn();
 
   unsigned index_;
-  asio::io_context context_;
+  const std::unique_ptr<asio::io_context> context_;
   std::atomic<size_t> live_tasks_{0};
   bool in_turn_ = false;
   std::vector<PutOff> ending_;  // run at the end of the turn
@@ -107,42 +113,42 @@ class Loop {
 // the timer is cancelled or armed again. At most one waiter. Loop thread only.
 class Timer {
  public:
-  explicit Timer(Loop& loop) : timer_(loop.context()) {}
+  explicit Timer(Loop& loop);
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
 
-  auto wait_until(TimePoint t) { return Awaiter{timer_, t}; }
-  auto wait_for(Duration d) { return Awaiter{timer_, Clock::now() + d}; }
-  void cancel() { timer_.cancel(); }
+  auto wait_until(TimePoint t) { return Awaiter{*this, t}; }
+  auto wait_for(Duration d) { return Awaiter{*this, Clock::now() + d}; }
+  void cancel();
 
  private:
   struct Awaiter {
-    asio::steady_timer& timer;
+    Timer& timer;
     TimePoint when;
     bool expired = false;
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) {
-      timer.expires_at(when);
-      timer.async_wait([this, h](const asio::error_code& ec) {
-        expired = !ec;
-        h.resume();
-      });
-    }
+    void await_suspend(std::coroutine_handle<> h) { timer.arm(*this, h); }
     bool await_resume() const noexcept { return expired; }
   };
-  asio::steady_timer timer_;
+  struct Asio;
+
+  // Sets `waiter.expired` and resumes `h`, later.
+  void arm(Awaiter& waiter, std::coroutine_handle<> h);
+
+  const std::unique_ptr<Asio> asio_;
 };
 
 inline auto Loop::sleep(Duration d) {
   struct Awaiter {
-    asio::steady_timer timer;
+    Timer timer;
     Duration duration;
+    std::optional<decltype(timer.wait_for(duration))> wait;
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) {
-      timer.expires_after(duration);
-      timer.async_wait([h](const asio::error_code&) { h.resume(); });
-    }
+    void await_suspend(std::coroutine_handle<> h) { wait.emplace(timer.wait_for(duration)).await_suspend(h); }
     void await_resume() const noexcept {}
   };
-  return Awaiter{asio::steady_timer(context_), d};
+  return Awaiter{Timer(*this), d, std::nullopt};
 }
 
 inline auto Loop::resume_here() {

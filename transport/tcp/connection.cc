@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <utility>

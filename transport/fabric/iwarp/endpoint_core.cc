@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 

@@ -2,6 +2,7 @@
 // EndpointCore: receiving.
 #include <sys/socket.h>
 
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 

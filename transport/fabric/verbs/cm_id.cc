@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <cerrno>
 #include <cstring>
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <asio/io_context.hpp>
 #include <cerrno>
 
 #include "transport/runtime/log.h"

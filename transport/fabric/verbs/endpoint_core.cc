@@ -2,6 +2,7 @@
 #include "transport/fabric/verbs/endpoint_core.h"
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cerrno>
 

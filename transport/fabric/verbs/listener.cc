@@ -4,6 +4,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
