@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <asio/io_context.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
