@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "transport/runtime/loop.h"
 
@@ -48,6 +49,33 @@ Task<std::invoke_result_t<F>> invoke(F f) {
 template <class F>
 auto call_on(Loop& loop, F f) {
   return run_on(loop, detail::invoke(std::move(f)));
+}
+
+namespace detail {
+inline Task<> sleep(Loop* loop, Duration time) {
+  co_await loop->sleep(time);
+}
+}  // namespace detail
+
+// Returns when a timer of `loop` that is armed now for `time` has expired. By then every timer of the loop
+// that was armed before for less has expired, however slow the machine is.
+inline void let_pass(Loop& loop, Duration time) {
+  run_on(loop, detail::sleep(&loop, time));
+}
+// The same on all loops.
+inline void let_pass(LoopPool& loops, Duration time) {
+  std::vector<std::future<void>> passing;
+  for (unsigned i = 0; i < loops.size(); ++i)
+    passing.push_back(start_on(loops[i], detail::sleep(&loops[i], time)));
+  for (auto& p : passing) p.get();
+}
+
+// Lets the loops run as far as they can without a reply from elsewhere.
+inline void turn_every_loop(LoopPool& loops) {
+  constexpr int kTurns = 4;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (unsigned i = 0; i < loops.size(); ++i) call_on(loops[i], [] {});
+  }
 }
 
 // A loop with its thread.
