@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/runtime/gate.h"
 
@@ -56,7 +57,7 @@ TEST(Loop, AtEndOfTurn_OutsideOfATurn_RunsLater) {
     loop->at_end_of_turn([&] { order.emplace_back("later"); });
     order.emplace_back("now");
   });
-  while (call_on(*loop, [&] { return order.size(); }) < 2) std::this_thread::yield();
+  EXPECT_TRUE(eventually([&] { return call_on(*loop, [&] { return order.size(); }) == 2; }));
   EXPECT_EQ(order, (std::vector<std::string>{"now", "later"}));
 }
 
@@ -76,7 +77,7 @@ TEST(Loop, LiveTasks_ZeroOnlyAfterTheTaskLetGoOfEverything) {
   for (int i = 0; i < 20; ++i) {
     const auto held = std::make_shared<int>(0);
     loop->spawn(hold(held, &*loop));
-    while (loop->live_tasks() != 0) std::this_thread::yield();
+    ASSERT_TRUE(eventually([&] { return loop->live_tasks() == 0; }, std::chrono::microseconds(0)));
     EXPECT_EQ(*held, 1);
     EXPECT_EQ(held.use_count(), 1);
   }

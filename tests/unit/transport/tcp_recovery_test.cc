@@ -500,10 +500,8 @@ TEST(TcpSilence, NothingForTimeoTimesRetransPlusOne_NextConnection) {
     const auto first = connections[0].read_record();
     // From now on every connection gets a reply. On a busy machine the client may drop some of those, too.
     while (!done) {
-      if (l.quiet()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        continue;
-      }
+      EXPECT_TRUE(eventually([&] { return done || !l.quiet(); }));
+      if (l.quiet()) continue;
       connections.push_back(l.accept());
       const auto again = connections.back().read_record();
       if (!again) continue;
@@ -526,13 +524,15 @@ TEST(TcpSilence, NothingForTimeoTimesRetransPlusOne_NextConnection) {
 // A link that takes several times timeo * (retrans + 1) for a call is slow, not silent.
 TEST(TcpSilence, CallThatLeavesSlowly_IsNotGivenUp) {
   constexpr size_t kBytes = 1 << 20;
+  std::promise<Loop*> loop;
   Peer peer([&](Listener& l) {
+    Loop& clients = *loop.get_future().get();
     PeerSocket s = l.accept();
     const int small = 16 << 10;
     setsockopt(s.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     ByteVector message;
     for (int part = 0; part < 25; ++part) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      let_pass(clients, std::chrono::milliseconds(100));  // by the clock that the client's timeout goes by
       const ByteVector bytes = s.read_bytes(kBytes / 25);
       message.insert(message.end(), bytes.begin(), bytes.end());
     }
@@ -545,8 +545,11 @@ TEST(TcpSilence, CallThatLeavesSlowly_IsNotGivenUp) {
   options.timeo = std::chrono::milliseconds(400);
   options.retrans = 1;
   Rig rig(options);
+  loop.set_value(&rig.loop());
   rig.must_start();
-  const Outcome o = rig.call(ByteVector(kBytes)).get();
+  auto outcome = rig.call(ByteVector(kBytes));
+  ASSERT_EQ(outcome.wait_for(kPatience), std::future_status::ready) << rig.status().last_error;
+  const Outcome o = outcome.get();
   EXPECT_TRUE(o.reply) << text(o);
   EXPECT_EQ(o.transmissions, 1u);
   EXPECT_EQ(rig.status().connects, 1u) << rig.status().last_error;
@@ -569,8 +572,12 @@ TEST(TcpSilence, OneReplyThatNeverComesAmongOthers_IsAskedForOnANewConnection) {
   Rig rig(options);
   rig.must_start();
   auto dropped = rig.call(words({1}));
-  while (dropped.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
-    ASSERT_TRUE(rig.call(words({2})).get().reply);
+  bool answered = true;
+  ASSERT_TRUE(eventually([&] {
+    answered = answered && rig.call(words({2})).get().reply;
+    return !answered || dropped.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }));
+  ASSERT_TRUE(answered);
   const Outcome o = dropped.get();
   ASSERT_TRUE(o.reply) << text(o);
   EXPECT_EQ(word_at(o.reply->head, o.reply->body), 1u);

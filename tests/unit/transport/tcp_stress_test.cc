@@ -39,10 +39,7 @@ class UnsteadyServer {
   void accept_all() {
     std::list<std::thread> connections;
     while (!stop_) {
-      if (listener_.quiet()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        continue;
-      }
+      if (!eventually([this] { return stop_ || !listener_.quiet(); }) || stop_) continue;
       connections.emplace_back([this, seed = static_cast<uint32_t>(random_()),
                                 s = listener_.accept()]() mutable { serve(s, seed); });
     }
