@@ -133,7 +133,7 @@ TEST(IwarpActive, SlowPeer_EndsInTime) {
     raw.read_startup(Kind::kRequest);
     for (const std::byte b : iwarp::encode(good_reply())) {
       if (!raw.write({&b, 1})) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      let_pass(*ours.loop, std::chrono::milliseconds(30));  // by the clock that our timeout goes by
     }
   });
   const Connected c = ours.connect(peer.port(), std::chrono::milliseconds(150)).get();
@@ -257,7 +257,8 @@ TEST(IwarpPassive, ListenerGoesWhilePeersStartUp) {
   auto ours = std::make_unique<Passive>();
   RawPeer raw = RawPeer::connect(ours->listener->port());
   raw.write(pattern(3, 1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(eventually([&] { return ours->loop->live_tasks() == 1; })) << "the start-up";
+  for (int turns = 0; turns < 3; ++turns) call_on(*ours->loop, [] {});  // it reads what is there
   ours.reset();
   EXPECT_TRUE(raw.closed());
 }

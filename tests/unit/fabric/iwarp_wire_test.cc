@@ -214,7 +214,7 @@ TEST(IwarpWire, ActiveSide_NudgesWhileNothingIsHeard) {
     ours->send({&part, 1});
   });
   EXPECT_TRUE(ours.receives(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  let_pass(*loop, 10 * options.nudge_after);  // the third nudge would come after four
   call_on(*loop, [&] { ours.endpoint.reset(); });
   peer.join();
   call_on(*loop, [&] { fabric.reset(); });
@@ -229,22 +229,30 @@ TEST(IwarpWire, PeerThatDoesNotRead_IsNotListenedTo) {
     const ConstBytes part = answer;
     t.ours->send({&part, 1});
   };
-  constexpr uint32_t kQuestions = 200'000;
-  ByteVector questions;
-  for (uint32_t i = 1; i <= kQuestions; ++i) {
-    const ByteVector f = frame(send_segment(i));
-    questions.insert(questions.end(), f.begin(), f.end());
-  }
-  std::thread writer([&] { t.raw->write(questions); });
+  constexpr uint32_t kQuestions = 200'000, kAtOnce = 100;
+  std::atomic<size_t> asked{0};
+  std::thread writer([&] {
+    ByteVector questions;
+    for (uint32_t i = 1; i <= kQuestions; ++i) {
+      const ByteVector f = frame(send_segment(i));
+      questions.insert(questions.end(), f.begin(), f.end());
+      if (i % kAtOnce != 0) continue;
+      if (!t.raw->write(questions)) return;
+      questions.clear();
+      asked = i;
+    }
+  });
+  // It has stopped if it reads nothing in several turns of its loop although there is something to read.
   EXPECT_TRUE(eventually([&] {
-    const size_t now = t.ours.received();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    return now > 0 && now == t.ours.received();
+    const size_t asked_before = asked, now = t.ours.received();
+    for (int turns = 0; turns < 10; ++turns) t.on_loop([] {});
+    return now == t.ours.received() && asked_before >= now + kAtOnce;
   }));
   EXPECT_LT(t.ours.received() * kAnswer, 64u << 20);
   t.on_loop([&] { t.ours.endpoint.reset(); });
-  t.raw->socket().reset();
+  ::shutdown(t.raw->socket().fd(), SHUT_RDWR);
   writer.join();
+  t.raw->socket().reset();
 }
 
 }  // namespace
