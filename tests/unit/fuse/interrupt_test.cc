@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "fuse/loop_requests.h"
 #include "tests/unit/fuse/posix.h"
 #include "tests/unit/fuse/test_mount.h"
 
@@ -146,7 +147,9 @@ TEST_P(Interrupts, ProcessEndedByATimerOrUserSignal_ExitsBehindItsData) {
     const pid_t child = start_writer(m);
     ::kill(child, signal);
     EXPECT_TRUE(eventually([&] { return m.fs().held("flush") == 1; }));
-    ::usleep(400'000);  // longer than LoopRequests::kInterruptedPeriod
+    // It is considered again and again whether the process may exit without the answer.
+    const size_t before = m.fs().asked_whether_responding();
+    EXPECT_TRUE(eventually([&] { return m.fs().asked_whether_responding() >= before + 3; }));
     EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
     EXPECT_EQ(m.statistics().early_answers, 0u);
     m.fs().let_go("flush");
@@ -213,8 +216,7 @@ TEST_P(Interrupts, TimerSignals_NeverCauseEintr) {
     EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700));
   });
   EXPECT_TRUE(eventually([&] { return m.statistics().interrupts == 1; }));
-  // Longer than LoopRequests::kInterruptedPeriod.
-  ::usleep(300'000);
+  m.let_pass(3 * LoopRequests::kInterruptedPeriod);  // it is considered again after each
   EXPECT_EQ(m.statistics().early_answers, 0u);
   m.fs().let_go("mkdir");
   EXPECT_EQ(m.wait_client(child), 0);
@@ -339,8 +341,12 @@ TEST_P(Interrupts, SoftMount_AnswersOldRequests) {
 TEST_P(Interrupts, HardMount_NeverTimesOut) {
   TestMount m(mount_setup());
   m.fs().soft_timeout(true);
-  const pid_t child = start_stuck(m, "mkdir", [&] { EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700)); });
-  ::usleep(700'000);
+  const pid_t child = start_stuck(m, "mkdir", [&] {
+    handle(SIGINT);
+    EXPECT_POSIX(::mkdir(m.path("d").c_str(), 0700));
+  });
+  ::kill(child, SIGINT);  // so that the request is considered more often
+  EXPECT_TRUE(eventually([&] { return m.fs().asked_whether_responding() >= 6; }));
   EXPECT_EQ(m.statistics().early_answers, 0u);
   m.fs().let_go("mkdir");
   EXPECT_EQ(m.wait_client(child), 0);
@@ -381,23 +387,9 @@ TEST_P(Interrupts, StormOfSignals_KeepsEveryAccount) {
     }));
   }
   ::sigprocmask(SIG_UNBLOCK, &sigint, nullptr);
-  size_t left = children.size();
-  std::vector<bool> gone(children.size());
-  for (int rounds = 0; left != 0 && rounds < 200000; ++rounds) {
-    for (size_t i = 0; i < children.size(); ++i) {
-      int status = 0;
-      if (gone[i]) continue;
-      if (::waitpid(children[i], &status, WNOHANG) == children[i]) {
-        EXPECT_EQ(status, 0);
-        gone[i] = true;
-        --left;
-      } else {
-        ::kill(children[i], SIGINT);
-      }
-    }
-    ::usleep(200);
-  }
-  EXPECT_EQ(left, 0u);
+  m.wait_clients(children, std::chrono::microseconds(200), [](const std::vector<pid_t>& running) {
+    for (const pid_t child : running) ::kill(child, SIGINT);
+  });
 }
 
 }  // namespace

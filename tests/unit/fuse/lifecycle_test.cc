@@ -335,19 +335,10 @@ TEST_P(Lifecycle, ChurnWithInvalidations_CountsLookupsExactly) {
       }
     }));
   }
-  size_t left = children.size();
-  std::vector<bool> gone(children.size());
-  for (int i = 0; left != 0; ++i) {
-    m.mount().front_end()->invalidate_entry(m.fs().root().node, "n" + std::to_string(i % kNames));
-    for (size_t p = 0; p < children.size(); ++p) {
-      int status = 0;
-      if (gone[p] || ::waitpid(children[p], &status, WNOHANG) != children[p]) continue;
-      EXPECT_EQ(status, 0);
-      gone[p] = true;
-      --left;
-    }
-    ::usleep(500);
-  }
+  int round = 0;
+  m.wait_clients(children, std::chrono::microseconds(500), [&](const auto&) {
+    m.mount().front_end()->invalidate_entry(m.fs().root().node, "n" + std::to_string(round++ % kNames));
+  });
   // After this the kernel must hold none of the names.
   m.client([&] {
     for (int i = 0; i < kNames; ++i) (void)::remove(m.path("n" + std::to_string(i)).c_str());

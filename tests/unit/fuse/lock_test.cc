@@ -160,7 +160,9 @@ TEST_P(Locks, WaitOnASoftMount_EndsWhenTheFilerIsSilent) {
     EXPECT_ERRNO(::flock(fd, LOCK_EX), ETIMEDOUT);
   });
   EXPECT_TRUE(eventually([&] { return m.fs().held("flock wait") == 1; }));
-  ::usleep(500'000);
+  // The waiter's loop asks every LoopRequests::kSoftPeriod, each of the others at most once more.
+  const size_t before = m.fs().asked_whether_timed_out();
+  EXPECT_TRUE(eventually([&] { return m.fs().asked_whether_timed_out() > before + setup.loops; }));
   EXPECT_EQ(m.statistics().early_answers, 0u) << "another's lock is not the filer's silence";
   m.fs().soft_timeout(true);
   EXPECT_EQ(m.wait_client(waiter), 0);

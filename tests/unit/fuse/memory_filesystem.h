@@ -84,6 +84,7 @@ class MemoryFilesystem final : public Filesystem {
   size_t held(const std::string& operation) const;           // requests waiting in it now
   size_t calls(const std::string& operation) const;
   size_t asked_whether_responding() const { return asked_whether_responding_; }
+  size_t asked_whether_timed_out() const { return asked_whether_timed_out_; }
   size_t live_nodes() const;
   size_t open_files() const { return open_files_; }
   size_t open_directories() const { return open_directories_; }
@@ -140,7 +141,10 @@ class MemoryFilesystem final : public Filesystem {
   Task<Result<>> setlk(RequestContext ctx, OpenFileRef file, uint64_t owner, Lock lock, bool wait) override;
   Task<Result<>> flock(RequestContext ctx, OpenFileRef file, uint64_t owner, LockType type,
                        bool wait) override;
-  bool soft_timed_out() const override { return soft_timed_out_; }
+  bool soft_timed_out() const override {
+    ++asked_whether_timed_out_;
+    return soft_timed_out_;
+  }
   int soft_errno() const override { return ETIMEDOUT; }
   bool responding() const override {
     ++asked_whether_responding_;
@@ -188,6 +192,7 @@ class MemoryFilesystem final : public Filesystem {
   std::atomic<bool> responding_{true};
   mutable std::atomic<size_t> asked_whether_responding_{0};
   std::atomic<bool> soft_timed_out_{false};
+  mutable std::atomic<size_t> asked_whether_timed_out_{0};
   std::atomic<bool> last_write_in_place_{false};
   std::atomic<bool> last_write_direct_{false};
   std::set<const std::byte*> write_places_;

@@ -17,6 +17,7 @@
 #include "fuse/kernel_mount.h"
 #include "fuse/thread_status.h"
 #include "tests/unit/fuse/some_node.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::fuse::test {
 namespace {
@@ -289,12 +290,11 @@ TEST(Invalidator, EveryWish_IsSentOrMerged) {
   for (int round = 0; round < 100; ++round) {
     for (const auto& node : nodes) invalidator.invalidate_data(node);
   }
-  while (true) {
+  EXPECT_TRUE(nfsrdma::test::eventually([&] {
     const auto n = invalidator.numbers();
     // A flood sends all 50 at once, in place of at least 11 requests.
-    if (n.sent + n.merged >= 5000 - 11 * n.floods && n.sent >= 50) break;
-    std::this_thread::yield();
-  }
+    return n.sent + n.merged >= 5000 - 11 * n.floods && n.sent >= 50;
+  }));
   invalidator.disable();
   EXPECT_FALSE(invalidator.numbers().sent == 0);
   invalidator.join();

@@ -14,13 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <latch>
-#include <thread>
 
 namespace nfsrdma::fuse::test {
-
-namespace {
-constexpr auto kHang = std::chrono::seconds(60);
-}
 
 std::string why_no_mount() {
   if (::access("/dev/fuse", F_OK) != 0) return "no /dev/fuse";
@@ -65,19 +60,15 @@ void TestMount::stop() {
   filesystem_->not_responding(false);
   filesystem_->let_everything_go();
   // A client that has just exited may still be closing its files. A blocked client must not keep the mount.
-  const auto until = Clock::now() + kHang;
-  while (!mount_->ended()) {
-    const bool lazy = Clock::now() > until;
-    std::atomic<int> result{-1};
-    mount_->unmount(lazy, [&result](Result<> r) { result = r ? 0 : r.error().errnum; });
-    EXPECT_TRUE(eventually([&result] { return result != -1; }));
-    if (result == 0) break;
-    if (result != EBUSY || lazy) {
-      ADD_FAILURE() << "unmount: " << std::strerror(result);
-      mount_->detach();
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  int result = 0;
+  const auto unmounted = [&] {
+    result = mount_->ended() ? 0 : try_to_unmount(false);
+    return result != EBUSY;
+  };
+  if (!eventually(unmounted, std::chrono::milliseconds(20))) result = try_to_unmount(true);
+  if (result != 0) {
+    ADD_FAILURE() << "unmount: " << std::strerror(result);
+    mount_->detach();
   }
   EXPECT_TRUE(eventually([this] { return ended_.load(); })) << "the kernel did not end the connection";
   check_accounts();
@@ -85,6 +76,13 @@ void TestMount::stop() {
   mount_.reset();
   EXPECT_EQ(filesystem_->live_nodes(), 0u);
   EXPECT_EQ(pool_.outstanding_bytes(), 0u);
+}
+
+int TestMount::try_to_unmount(bool lazy) {
+  std::atomic<int> result{-1};
+  mount_->unmount(lazy, [&result](Result<> r) { result = r ? 0 : r.error().errnum; });
+  EXPECT_TRUE(eventually([&result] { return result != -1; }));
+  return result;
 }
 
 void TestMount::check_accounts() {
@@ -141,6 +139,23 @@ int TestMount::wait_client(pid_t child) {
       ADD_FAILURE() << "and cannot be killed";
   }
   return status;
+}
+
+void TestMount::wait_clients(std::vector<pid_t> children, std::chrono::microseconds pause,
+                             const std::function<void(const std::vector<pid_t>&)>& meanwhile) {
+  const auto has_ended = [](pid_t child) {
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) != child) return false;
+    EXPECT_EQ(status, 0);
+    return true;
+  };
+  const auto all_have_ended = [&] {
+    std::erase_if(children, has_ended);
+    meanwhile(children);
+    return children.empty();
+  };
+  if (eventually(all_have_ended, pause)) return;
+  for (const pid_t child : children) wait_client(child);
 }
 
 void TestMount::client(const std::function<void()>& what) {

@@ -14,10 +14,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fuse/session.h"
 #include "tests/unit/fuse/memory_filesystem.h"
 #include "tests/unit/transport/support/eventually.h"
+#include "tests/unit/transport/support/run_on.h"
 #include "transport/memory/buffer.h"
 #include "transport/runtime/log.h"
 #include "transport/runtime/loop.h"
@@ -53,8 +55,15 @@ class TestMount {
   void client(const std::function<void()>& what);
   // The same, without waiting for the child.
   pid_t start_client(const std::function<void()>& what);
-  // Returns the wait status. After a minute it kills the child and fails.
+  // Returns the wait status. After kPatience it kills the child and fails.
   int wait_client(pid_t child);
+  // Waits until all children have ended without a failure. Until then calls `meanwhile` with those that still
+  // run, again and again, with a pause between.
+  void wait_clients(std::vector<pid_t> children, std::chrono::microseconds pause,
+                    const std::function<void(const std::vector<pid_t>&)>& meanwhile);
+
+  // Returns when timers of all loops that are armed now for `time` have expired (run_on.h).
+  void let_pass(std::chrono::milliseconds time) { nfsrdma::test::let_pass(loops_, time); }
 
   FuseStatistics statistics() const { return mount_->statistics(); }
   uint64_t count(std::string_view operation) const;
@@ -64,6 +73,7 @@ class TestMount {
 
  private:
   void check_accounts();
+  int try_to_unmount(bool lazy);  // returns an errno
   pid_t fork_quietly();
 
   std::string directory_;
