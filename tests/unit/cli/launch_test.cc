@@ -14,11 +14,13 @@
 #include <fstream>
 
 #include "tests/unit/cli/temp_directory.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using test::eventually;
 
 // launch_in_background() returns in two processes. Here it runs in a child of the test. The child's own child
 // (the "daemon") ends with _exit, so that only one process continues the test.
@@ -59,7 +61,7 @@ class LaunchTest : public testing::Test {
 
   // Waits until the daemon has written the file `name`, and returns its content.
   std::string wait_for(const std::string& name) const {
-    while (access(temp_.path(name).c_str(), F_OK) != 0) usleep(1000);
+    EXPECT_TRUE(eventually([&] { return access(temp_.path(name).c_str(), F_OK) == 0; })) << name;
     std::ifstream file(temp_.path(name));
     return {std::istreambuf_iterator<char>(file), {}};
   }

@@ -160,10 +160,13 @@ TEST_F(MetricsServerTest, SlowClients_GoWhenTheirTimeIsOver) {
   for (unsigned n = 0; n < MetricsServer::kMaxConnections; ++n) slow.push_back(connect());
   std::atomic<bool> stop{false};
   std::thread dripping([&] {
-    for (size_t at = 0; !stop; at = (at + 1) % kGet.size()) {
+    size_t at = 0;
+    const auto drip = [&] {
       for (const Fd& fd : slow) send(fd, kGet.substr(at, 1));
-      std::this_thread::sleep_for(20ms);
-    }
+      at = (at + 1) % kGet.size();
+      return stop.load();
+    };
+    EXPECT_TRUE(eventually(drip, 20ms));  // so that no request is complete when its time is over
   });
   // This connection waits in the backlog until another one ends.
   const std::string answer = ask(connect(), kGet);
