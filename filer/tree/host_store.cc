@@ -29,9 +29,6 @@ using namespace nfs4;
 namespace {
 
 constexpr int64_t kNano = 1'000'000'000;
-// Two of the kernel's longest clock ticks, in nanoseconds. No later change gets a ctime that is older than
-// this.
-constexpr int64_t kTick = 20'000'000;
 constexpr size_t kFewestNodes = 256;
 constexpr size_t kMostNodes = 32768;
 
@@ -258,7 +255,7 @@ nfsstat4 HostStore::look(HostNode& node, Seen how) {
 void HostStore::take(HostNode& node, const struct statx& facts, Seen how) {
   const int64_t ctime = nanoseconds(facts.stx_ctime);
   const bool first = node.ctime == 0;
-  const bool fresh = wall_clock() - ctime < kTick;
+  const bool fresh = wall_clock() - ctime < kTick.count();
   const auto mode = static_cast<uint32_t>(facts.stx_mode & 07777);
   const bool moved = ctime != node.ctime || facts.stx_size != node.size || facts.stx_nlink != node.links ||
                      mode != node.mode;

@@ -20,6 +20,7 @@
 // server with one loop and one lock. Tree owns the object. Under the server's lock.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <unordered_map>
@@ -34,6 +35,9 @@ namespace nfsrdma::filer::tree {
 
 class HostStore final : public Store {
  public:
+  // Two of the kernel's longest clock ticks. No later change gets a ctime that is older than this.
+  static constexpr std::chrono::nanoseconds kTick = std::chrono::milliseconds(20);
+
   // Also fills `fs`. Errors: the system's error for opening the directory.
   static Result<std::unique_ptr<HostStore>> open(const HostExport& what, const HandleKey& key, FileSystem& fs,
                                                  std::shared_ptr<NodeId> next_id);

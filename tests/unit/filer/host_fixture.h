@@ -2,14 +2,18 @@
 // Fixture: a server that exports one directory of the host, and a client.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 
+#include "filer/tree/host_store.h"
 #include "tests/unit/filer/raw_client.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::filer::test {
 
@@ -55,6 +59,16 @@ class HostTest : public ::testing::Test {
   }
   std::string inside() const { return directory.path() + "/inside"; }
   std::string outside() const { return directory.path() + "/outside"; }
+  // Waits until a later change of the file has a later ctime.
+  static void pass_tick(const std::string& path) {
+    struct stat facts {};
+    ASSERT_EQ(stat(path.c_str(), &facts), 0);
+    const auto changed =
+        std::chrono::seconds(facts.st_ctim.tv_sec) + std::chrono::nanoseconds(facts.st_ctim.tv_nsec);
+    EXPECT_TRUE(nfsrdma::test::eventually([&] {
+      return std::chrono::system_clock::now().time_since_epoch() - changed >= tree::HostStore::kTick;
+    }));
+  }
   nfs4::changeid4 change() { return client->attributes("/export/f", bitmap4::of({FATTR4_CHANGE})).change; }
   nfsstat4 put(const nfs_fh4& handle) {
     return client->run(ops(PUTFH4args{handle}, GETATTR4args{bitmap4::of({FATTR4_SIZE})})).status;

@@ -206,7 +206,7 @@ TEST_F(HostTest, ChangeAttribute_MovesWithEveryChange) {
 
 TEST_F(HostTest, ChangeAttribute_IsTheSameAfterARestart) {
   std::ofstream(inside() + "/f") << "x";
-  usleep(50'000);  // the host's clock has ticked
+  pass_tick(inside() + "/f");
   const nfs4::changeid4 before = change();
   begin();
   EXPECT_EQ(change(), before);
@@ -451,7 +451,7 @@ TEST_F(HostAsRootTest, AccessControlList_OfTheTickInWhichTheFileWasSeen_Counts) 
     shut_out(path, error);
     if (error != 0) GTEST_SKIP() << "no ACLs here: " << std::strerror(error);
     if (ctime_of(path) != seen) continue;
-    usleep(50'000);  // the tick is over
+    pass_tick(path);
     const auto reply = user->run_at("/export/" + name, ops(ACCESS4args{ACCESS4_READ | ACCESS4_MODIFY}));
     EXPECT_EQ(at<ACCESS4res>(reply, 0).resok4.access, 0u);
     return;
