@@ -41,6 +41,7 @@ struct SessionStatistics {
   uint32_t max_response_bytes = 0;
   uint32_t max_operations = 0;
   uint32_t lease_seconds = 0;
+  bool lease_holds = false;  // by the replies so far the server keeps our state and recalls delegations
   bool back_channel = false;
   uint64_t sessions_created = 0;
   uint64_t client_ids_established = 0;

@@ -170,6 +170,7 @@ SessionStatistics Session::statistics() const {
   s.max_response_bytes = fore_channel_.response_bytes();
   s.max_operations = fore_channel_.operations();
   s.lease_seconds = static_cast<uint32_t>(lease_.period().count());
+  s.lease_holds = lease_.holds();
   s.back_channel = back_channel_.load();
   s.sessions_created = sessions_created_.load();
   s.client_ids_established = epoch();
