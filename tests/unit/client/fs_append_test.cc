@@ -2,6 +2,7 @@
 // O_APPEND writes at the end of the file, also if the kernel's end is out of date (RFC 8881 sections 10.3.1,
 // 10.3.2).
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -109,7 +110,7 @@ TEST_P(AppendLoops, ToAFileThatAnotherClientHasTruncated_WithUncommittedData) {
   const auto writer = mount.open("file", O_WRONLY);
   const std::string much(1u << 20, 'a');
   ASSERT_EQ(mount.write(writer, 0, much), 0);
-  while (mount.requests("WRITE") == 0) std::this_thread::yield();
+  ASSERT_TRUE(eventually([&] { return mount.requests("WRITE") != 0; }));
   const auto elsewhere = other.open("file", O_WRONLY);
   ASSERT_EQ(empty(other, elsewhere), 0);
   ASSERT_EQ(other.write(elsewhere, 0, "other"), 0);
@@ -153,7 +154,8 @@ TEST_P(AppendLoops, PartsOfOneDirectWriteBehindAnotherClient_StayTogether) {
   ASSERT_TRUE(server->faults().wait_fired(stalled));
   auto first = mount.start(append_task(file, 4, "111", true));
   auto third = mount.start(append_task(file, 10, "333", true));
-  EXPECT_EQ(first.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  mount.settle();
+  EXPECT_EQ(first.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   server->faults().release(stalled);
   EXPECT_TRUE(first.get() && second.get() && third.get());
   EXPECT_EQ(server->read_file("/export/file"), "headanother's111222333");

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -179,9 +180,7 @@ class WithoutABackChannel : public BackChannelLoops {
     server->drop_connections();
     EXPECT_TRUE(mount->run(mount->fs().statfs(mount->user(), mount->root())));
     const auto bound = [&] { return mount->fs().statistics().session.back_channel == with_back_channel; };
-    const TimePoint end = Clock::now() + std::chrono::seconds(20);
-    while (!bound() && Clock::now() < end) std::this_thread::yield();
-    ASSERT_TRUE(bound());
+    ASSERT_TRUE(eventually(bound));
   }
   void expect_asked_for(const std::string& name, bool asked) {
     const auto held = delegations().size();

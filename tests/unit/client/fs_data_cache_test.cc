@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/unit/client/support/data_cache_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -432,15 +433,15 @@ TEST_P(DataCacheLoops, UnderADelegationWhoseLeaseIsOver_IsNotBelievedLongerThanA
   server->configure([](filer::nfs::Switches& s) { s.delegations = filer::nfs::Delegations::kReadOrWrite; });
   mount = make_mount([](client::ClientOptions& o) {
     keep_data(o);
-    o.acregmin = o.acregmax = std::chrono::seconds(1);
+    o.acregmin = o.acregmax = std::chrono::seconds(0);
   });
   const auto file = open_with_data_ahead();
   server->pause_reading(true);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  ASSERT_TRUE(eventually([&] { return !mount->fs().statistics().session.lease_holds; }));
   ASSERT_TRUE(change_behind_our_back());
   auto reading = mount->start(mount->fs().read(mount->user(), file, kKept, kRead));
-  turn_every_loop();  // otherwise the renewal that waits there, too, may be answered first and make the
-                      // delegation valid again
+  mount->turn_every_loop();  // otherwise the renewal that waits there, too, may be answered first and make
+                             // the delegation valid again
   server->pause_reading(false);
   auto reply = reading.get();
   ASSERT_TRUE(reply);

@@ -74,7 +74,7 @@ TEST_P(AgainLoops, WhileStateIsReclaimed_NothingForgottenVouches) {
     auto lock_a = start_lock(a), lock_b = start_lock(b);
     auto open_a = mount->start(mount->fs().open(mount->user(), client::cached_open(a).node, O_RDONLY));
     auto open_b = mount->start(mount->fs().open(mount->user(), client::cached_open(b).node, O_RDONLY));
-    std::this_thread::sleep_for(200ms);
+    mount->turn_every_loop();
     EXPECT_NE(lock_a.wait_for(0s), std::future_status::ready);
     EXPECT_NE(lock_b.wait_for(0s), std::future_status::ready);
     EXPECT_EQ(numbers().local_opens, local);
@@ -105,9 +105,9 @@ TEST_P(AgainLoops, WhileAKeptSessionsCallsAreAnswered_NothingForgottenVouches) {
   auto reading = mount->start(mount->fs().read(mount->user(), other, 0, 100));
   ASSERT_TRUE(server->faults().wait_fired(stall));
   auto asking = mount->start(mount->fs().statfs(mount->user(), mount->root()));
-  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(eventually([&] { return !mount->fs().statistics().session.lease_holds; })) << "by that answer";
   auto locking = start_lock(file);
-  std::this_thread::sleep_for(200ms);
+  mount->turn_every_loop();
   EXPECT_NE(locking.wait_for(0s), std::future_status::ready);
   server->faults().release(stall);
   EXPECT_TRUE(reading.get());
@@ -219,7 +219,7 @@ TEST_P(AgainLoops, DelegationThatIsUpgraded_TakesItsOwnPlace) {
   auto reading = mount->start(mount->fs().open(mount->user(), node, O_RDONLY));
   ASSERT_TRUE(server->faults().wait_fired(first));
   auto writing = mount->start(mount->fs().open(mount->user(), node, O_RDWR));
-  std::this_thread::sleep_for(50ms);  // it waits for the first one
+  mount->turn_every_loop();  // it waits for the first one
   server->faults().add(on::reply_to(OP_OPEN), Mangle{[this](ByteVector& reply) { grant_again(reply); }});
   server->faults().release(first);
   const auto reader = reading.get(), writer = writing.get();

@@ -445,13 +445,12 @@ TEST_P(DelegationLoops, OpensBesideRecalls_EndInAgreement) {
   };
   std::vector<std::future<int>> turns;
   for (const uint32_t uid : {0u, 1000u, 1001u, 0u}) turns.push_back(mount->start(turn(*mount, node, uid)));
-  bool busy = true;
-  while (busy) {
+  EXPECT_TRUE(eventually([&] {
     server->recall("/export/file");
-    busy = std::any_of(turns.begin(), turns.end(), [](const auto& t) {
-      return t.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready;
+    return std::all_of(turns.begin(), turns.end(), [](const auto& t) {
+      return t.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     });
-  }
+  }));
   for (auto& t : turns) EXPECT_EQ(t.get(), 0);
   server->recall("/export/file");
   EXPECT_TRUE(returned());

@@ -2,6 +2,7 @@
 // POSIX locks and flock through LOCK, LOCKT and LOCKU (RFC 8881 sections 9.1-9.8): between owners of one
 // mount and between mounts, waiting and not waiting.
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -212,9 +213,9 @@ TEST_P(LockLoops, WaitingForEachOther_IsADeadlockAndEndsForOne) {
   ASSERT_EQ(mount.lock(other, LockType::kWrite, 0, UINT64_MAX, 2), 0);
   auto first = start_waiting(mount, other, LockType::kWrite, 1);
   auto second = start_waiting(mount, file, LockType::kWrite, 2);
-  const auto either = [&] { return first.wait_for(1ms) == std::future_status::ready; };
-  while (!either() && second.wait_for(1ms) != std::future_status::ready) continue;
-  auto& refused = either() ? first : second;
+  const auto ready = [](auto& lock) { return lock.wait_for(0s) == std::future_status::ready; };
+  ASSERT_TRUE(eventually([&] { return ready(first) || ready(second); }));
+  auto& refused = ready(first) ? first : second;
   auto& granted = &refused == &first ? second : first;
   EXPECT_EQ(errno_of(refused.get()), EDEADLK);
   EXPECT_EQ(granted.wait_for(0s), std::future_status::timeout) << "the other one waits on";
@@ -236,9 +237,9 @@ TEST_P(LockLoops, WaitingForEachOtherInTurn_IsNoDeadlock) {
     EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, 1), 0);
     // The second owner no longer waits for the first one, whatever an earlier denial said.
     auto first = start_waiting(mount, file, LockType::kWrite, 1);
-    const auto ready = [](auto& lock) { return lock.wait_for(1ms) == std::future_status::ready; };
+    const auto ready = [](auto& lock) { return lock.wait_for(0s) == std::future_status::ready; };
     bool first_has_it = false;
-    while (!(first_has_it = ready(first)) && !ready(second)) continue;
+    ASSERT_TRUE(eventually([&] { return (first_has_it = ready(first)) || ready(second); }));
     EXPECT_EQ(mount.lock(file, LockType::kUnlock, 0, UINT64_MAX, first_has_it ? 1 : 2), 0);
     EXPECT_EQ(errno_of(first.get()), 0);
     EXPECT_EQ(errno_of(second.get()), 0);
@@ -424,7 +425,8 @@ TEST_P(KilledLoops, ReleasedBeforeTheUnlockIsDone_ClosesAfterIt) {
   auto flushed = mount.start(mount.fs().flush(mount.user(), file, 1));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   auto released = mount.start(mount.fs().release(mount.user(), file));
-  EXPECT_EQ(released.wait_for(100ms), std::future_status::timeout);
+  mount.settle();
+  EXPECT_EQ(released.wait_for(0s), std::future_status::timeout);
   server->faults().release(rule);
   EXPECT_EQ(errno_of(flushed.get()), 0);
   released.get();
@@ -460,7 +462,8 @@ TEST_P(KilledLoops, NextOwnerOfThatName_KeepsWhatItLocks) {
   auto flushed = mount.start(mount.fs().flush(mount.user(), file, 1));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   auto locked = mount.start(mount.fs().setlk(mount.user(), next, 1, {LockType::kWrite, 0, 9, 1}, false));
-  EXPECT_EQ(locked.wait_for(100ms), std::future_status::timeout);
+  mount.settle();
+  EXPECT_EQ(locked.wait_for(0s), std::future_status::timeout);
   server->faults().release(rule);
   EXPECT_EQ(errno_of(flushed.get()), 0);
   EXPECT_EQ(errno_of(locked.get()), 0);
@@ -545,7 +548,8 @@ TEST_P(NextOfTheName, LockedWhileTheFirstIsStillUnlocking_WaitsAndIsKept) {
   auto released = mount.start(mount.fs().release(mount.user(), first));
   ASSERT_TRUE(server->faults().wait_fired(rule));
   auto locked = mount.start(mount.fs().flock(mount.user(), next, kName, LockType::kWrite, false));
-  EXPECT_EQ(locked.wait_for(100ms), std::future_status::timeout);
+  mount.settle();
+  EXPECT_EQ(locked.wait_for(0s), std::future_status::timeout);
   server->faults().release(rule);
   released.get();
   EXPECT_EQ(errno_of(locked.get()), 0);
@@ -590,7 +594,8 @@ TEST_P(NextOfTheName, TestedWhileTheHolderIsUnlocking_IsNotThereAnyMore) {
     auto released = mount.start(mount.fs().release(mount.user(), first));
     ASSERT_TRUE(server->faults().wait_fired(rule));
     auto tested = mount.start(mount.fs().getlk(mount.user(), next, 2, {LockType::kWrite, 0, UINT64_MAX, 0}));
-    EXPECT_EQ(tested.wait_for(100ms), std::future_status::timeout);
+    mount.settle();
+    EXPECT_EQ(tested.wait_for(0s), std::future_status::timeout);
     server->faults().release(rule);
     released.get();
     const auto found = tested.get();

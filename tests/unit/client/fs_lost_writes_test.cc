@@ -62,11 +62,11 @@ TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptUnderADelegation) {
   const uint64_t refused = numbers().ahead_refused_bytes;
   server->faults().release(second);
   ASSERT_TRUE(wait_for([&](const auto& n) { return n.ahead_refused_bytes > refused; }));
-  turn_every_loop();
+  mount->turn_every_loop();
   EXPECT_TRUE(mount->stat("file"));
-  turn_every_loop();
+  mount->turn_every_loop();
   server->faults().release(third);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for read-ahead
+  wait_for_what_is_on_its_way(1);  // the COMMIT
   server->faults().release(commit);
   expect_written(file, kFrom, kTo);
   mount->close(file);
@@ -94,7 +94,7 @@ TEST_P(LostWrites, ReadAheadBeforeTheyAreBack_IsNotKeptWhereNothingTells) {
   ASSERT_TRUE(server->faults().wait_fired(commit));
   ASSERT_TRUE(server->faults().wait_fired(held, 2));
   server->faults().release(held);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // time for read-ahead
+  wait_for_what_is_on_its_way(1);  // the COMMIT
   server->faults().release(commit);
   expect_written(file, kWritten, kWritten + kRead);
   mount->close(file);

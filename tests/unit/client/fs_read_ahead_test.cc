@@ -96,7 +96,7 @@ TEST_P(ReadAheadLoops, WhatGoesWithAnotherVersion_IsReadAheadAgain) {
   ASSERT_TRUE(change_behind_our_back());
   auto other_user = mount->user(1000, 1000);  // sends ACCESS, whose reply has attributes
   EXPECT_EQ(errno_of(mount->run(mount->fs().access(other_user, mount->node("file"), R_OK))), 0);
-  turn_every_loop();
+  mount->turn_every_loop();
   read_unhurriedly(file, 8, 2);
   const uint64_t hits = numbers().data_hit_bytes, refused = numbers().ahead_refused_bytes;
   read_unhurriedly(file, 10, 6);
@@ -111,7 +111,7 @@ TEST_P(ReadAheadLoops, WhatWasNotAskedForWhileWeWrote_IsAfterwards) {
   EXPECT_EQ(mount->write(file, 4 * kMiB - 4096, content(4096, 'c')), 0);
   read_unhurriedly(file, 0, 4);
   EXPECT_EQ(mount->fsync(file), 0);
-  turn_every_loop();
+  mount->turn_every_loop();
   read_unhurriedly(file, 4, 1);
   const uint64_t hits = numbers().data_hit_bytes;
   read_unhurriedly(file, 5, 4);

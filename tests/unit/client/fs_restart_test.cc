@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -296,7 +297,14 @@ TEST_P(Restart, WhileDown_RequestsWaitAndThenSucceed) {
   server->go_down();
   auto read = mount->start(mount->fs().read(mount->user(), file, 0, 100));
   auto lookup = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
-  EXPECT_EQ(read.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  EXPECT_TRUE(eventually([&] {
+    return std::ranges::none_of(mount->fs().statistics().transports, [](const rpc::TransportStatus& t) {
+      return t.state == rpc::TransportState::kReady;
+    });
+  }));
+  mount->turn_every_loop();
+  EXPECT_EQ(read.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_EQ(lookup.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   ASSERT_TRUE(server->come_up({}));
   EXPECT_EQ(read.get()->size, 7u);
   EXPECT_FALSE(lookup.get()->node);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The session as a mount sees it: loss and recovery, slots, status flags, the back channel.
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
 #include <sstream>
 
+#include "client/nfs4/session/recovery_pace.h"
+#include "tests/unit/client/support/captured_log.h"
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 namespace {
@@ -87,23 +87,17 @@ TEST_P(SessionLoops, SessionForgottenAgainAndAgain_IsReplacedEachTime) {
 // Captures the log, from "info" on.
 class LogLines {
  public:
-  LogLines() {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
-  }
-  ~LogLines() { spdlog::set_default_logger(before_); }
-  std::string text() const { return text_.str(); }
+  std::string text() const { return log_.text(); }
   // The number of lines about recovery.
   long about(const std::string& what) const {
-    std::istringstream lines(text_.str());
+    std::istringstream lines(text());
     long n = 0;
     for (std::string line; std::getline(lines, line);) n += line.find(what) != std::string::npos ? 1 : 0;
     return n;
   }
 
  private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  CapturedLog log_{spdlog::level::info};
 };
 
 // RFC 8881 section 18.46.3: the client creates a session after these errors. It does not say what to do if
@@ -112,11 +106,12 @@ TEST_P(SessionLoops, SessionsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
   for (const nfsstat4 status : {NFS4ERR_BADSESSION, NFS4ERR_SEQ_MISORDERED, NFS4ERR_EXPIRED}) {
     LogLines lines;
     const auto sessions = session().sessions_created;
+    const TimePoint begin = Clock::now();
     const auto rule =
         server->faults().add(on::request_with(OP_SEQUENCE).always(), Answer{OP_SEQUENCE, status});
     auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
-    std::this_thread::sleep_for(1s);
-    EXPECT_LE(session().sessions_created - sessions, 12u) << name_of(status);
+    EXPECT_TRUE(eventually([&] { return session().sessions_created >= sessions + 4; })) << name_of(status);
+    EXPECT_GE(Clock::now() - begin, (1 + 2 + 4) * client::nfs4::RecoveryPace::kFirst) << name_of(status);
     EXPECT_LE(lines.about("server "), 4) << lines.text();
     EXPECT_EQ(lines.about("sessions end as soon as they are made"), 1) << lines.text();
     server->faults().remove(rule);
@@ -130,12 +125,13 @@ TEST_P(SessionLoops, SessionsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
 TEST_P(SessionLoops, ClientIdsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
   LogLines lines;
   const auto ids = server->executed(OP_EXCHANGE_ID).executed;
+  const TimePoint begin = Clock::now();
   const auto refused = server->faults().add(on::request_with(OP_CREATE_SESSION).always(),
                                             Answer{OP_CREATE_SESSION, NFS4ERR_STALE_CLIENTID});
   forget_sessions();
   auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
-  std::this_thread::sleep_for(1500ms);
-  EXPECT_LE(server->executed(OP_EXCHANGE_ID).executed - ids, 20u);
+  EXPECT_TRUE(eventually([&] { return server->executed(OP_EXCHANGE_ID).executed >= ids + 8; }));
+  EXPECT_GE(Clock::now() - begin, (1 + 2 + 4 + 1 + 2) * 100ms) << "in two recoveries";
   EXPECT_LE(lines.about("server "), 4) << lines.text();
   server->faults().remove(refused);
   EXPECT_TRUE(found.get());
@@ -143,12 +139,14 @@ TEST_P(SessionLoops, ClientIdsThatEndAtOnce_AreMadeMoreAndMoreSlowly) {
 
 TEST_P(SessionLoops, ConnectionThatStaysUnbound_IsMadeMoreAndMoreSlowly) {
   LogLines lines;
+  const TimePoint begin = Clock::now();
   const auto accepted = server->faults().add(on::accept().always(), filer::fault::Call{[] {}});
   const auto refused = server->faults().add(on::request_with(OP_LOOKUP).always(),
                                             Answer{OP_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION});
   auto found = mount->start(mount->fs().lookup(mount->user(), mount->root(), "absent"));
-  std::this_thread::sleep_for(2s);
-  EXPECT_LE(server->faults().fired(accepted), 10u * GetParam()) << lines.text();
+  EXPECT_TRUE(server->faults().wait_fired(accepted, 4));
+  // A connection that lasted for a second is replaced at once, but no other.
+  EXPECT_GE(Clock::now() - begin, (1 + 2 + 4) * 100ms) << lines.text();
   EXPECT_LE(lines.about("server "), 10 * GetParam()) << lines.text();
   server->faults().remove(refused);
   EXPECT_TRUE(found.get());
@@ -415,9 +413,11 @@ TEST_P(StatusFlags, CallbackPathThatStaysDown_GetsANewSession_AndThenNoDelegatio
     s.extra_status_flags = SEQ4_STATUS_CB_PATH_DOWN;
     s.delegations = filer::nfs::Delegations::kReadOrWrite;
   });
-  const TimePoint end = Clock::now() + std::chrono::seconds(30);
-  for (int n = 0; session().back_channel && Clock::now() < end; ++n)
-    mount->stat("absent " + std::to_string(n));
+  int n = 0;
+  EXPECT_TRUE(eventually([&] {
+    mount->stat("absent " + std::to_string(n++));
+    return !session().back_channel;
+  }));
   EXPECT_EQ(session().sessions_created, 2u);
   server->clear_journal();
   EXPECT_EQ(mount->read_file("file"), "content");
@@ -436,9 +436,13 @@ TEST_P(StatusFlags, FlagsThatStay_AreActedOnMoreAndMoreSlowly) {
                                    .options = [](client::ClientOptions& o) { o.flags_pause = 20ms; }});
   LogLines lines;
   server->configure([](filer::nfs::Switches& s) { s.extra_status_flags = SEQ4_STATUS_BACKCHANNEL_FAULT; });
-  const TimePoint end = Clock::now() + 1500ms;
-  for (int n = 0; Clock::now() < end; ++n) mount->stat("absent " + std::to_string(n));
-  EXPECT_LE(session().sessions_created, 16u);
+  const TimePoint begin = Clock::now();
+  int n = 0;
+  EXPECT_TRUE(eventually([&] {
+    mount->stat("absent " + std::to_string(n++));
+    return session().sessions_created >= 7;
+  }));
+  EXPECT_GE(Clock::now() - begin, (1 + 2 + 4 + 8 + 16) * 20ms);
   EXPECT_EQ(lines.about("SEQUENCE status flags"), 1) << lines.text();
   server->configure([](filer::nfs::Switches& s) { s.extra_status_flags = 0; });
   EXPECT_EQ(mount->read_file("file"), "content");

@@ -379,7 +379,7 @@ TEST_P(WriteLoops, SynchronousWritesOfTheSameBytes_KeepTheirOrder) {
   const auto file = mount.create("file", O_RDWR | O_SYNC);
   server->faults().add(on::request_with(OP_WRITE), Answer{OP_WRITE, NFS4ERR_DELAY});
   auto first = mount.start(mount.write_task(file, 0, "first"));
-  while (mount.fs().statistics().cache.dirty_bytes == 0) std::this_thread::yield();
+  ASSERT_TRUE(eventually([&] { return mount.fs().statistics().cache.dirty_bytes != 0; }));
   auto second = mount.start(mount.write_task(file, 0, "SECOND"));
   EXPECT_EQ(errno_of(first.get()), 0);
   EXPECT_EQ(errno_of(second.get()), 0);
@@ -397,8 +397,7 @@ TEST_P(WriteLoops, WriteThatWaits_DoesNotTakeTheBytesOfALaterOne) {
     std::vector<std::future<Result<>>> writes;
     const auto begin_to_write = [&](uint64_t offset, size_t size, char c) {
       writes.push_back(mount.start(mount.write_task(file, offset, std::string(size, c))));
-      const auto nothing = []() -> Task<int> { co_return 0; };
-      for (unsigned i = 0; i < 4 * GetParam(); ++i) mount.run(nothing());
+      mount.turn_every_loop();
     };
     begin_to_write(0, kPart, '1');
     ASSERT_TRUE(server->faults().wait_fired(stalled));
@@ -423,14 +422,14 @@ TEST_P(WriteLoops, WriteThatWaits_IsWaitedForByWhoAsksForAll) {
   auto one = mount.start(mount.write_task(file, 0, "one"));
   ASSERT_TRUE(server->faults().wait_fired(first));
   auto two = mount.start(mount.write_task(file, 0, "two"));
-  const auto nothing = []() -> Task<int> { co_return 0; };
-  for (unsigned i = 0; i < 4 * GetParam(); ++i) mount.run(nothing());
+  mount.turn_every_loop();
   client::SetAttributes empty;
   empty.size = 0;
   auto truncating = mount.start(mount.fs().setattr(mount.user(), mount.node("file"), empty, file));
   server->faults().release(first);
   ASSERT_TRUE(server->faults().wait_fired(second));
-  EXPECT_EQ(truncating.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  mount.settle();
+  EXPECT_EQ(truncating.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   server->faults().release(second);
   EXPECT_TRUE(truncating.get() && one.get() && two.get());
   EXPECT_EQ(server->read_file("/export/file"), "");
@@ -552,11 +551,9 @@ TEST_P(WriteLoops, OneWriteThatIsNotAnswered_DoesNotHoldUpTheOthers) {
     writes.push_back(small.start(small.write_task(file, i * piece.size(), piece)));
   EXPECT_TRUE(server->wait_until(
       [](filer::nfs::Core& core) { return core.journal.count(OP_WRITE).succeeded == kPieces - 1; }));
-  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
   const auto numbers = [&] { return small.fs().statistics().cache; };
-  while (numbers().uncommitted_bytes < (kPieces - 1) * piece.size() && Clock::now() < soon)
-    std::this_thread::yield();
-  EXPECT_EQ(numbers().uncommitted_bytes, (kPieces - 1) * piece.size()) << "and they are answered";
+  EXPECT_TRUE(eventually([&] { return numbers().uncommitted_bytes == (kPieces - 1) * piece.size(); }))
+      << "and they are answered";
   EXPECT_EQ(numbers().dirty_bytes, piece.size());
   server->faults().release(stalled);
   for (auto& w : writes) EXPECT_EQ(errno_of(w.get()), 0);
@@ -590,12 +587,8 @@ TEST_P(WriteLoops, MoreThanTheDirtyLimit_MakesWritersWait) {
     const auto stalled = server->faults().add(on::request_with(OP_WRITE).always(), fault::Stall{});
     std::vector<std::future<int>> writers;
     for (const auto& file : files) writers.push_back(slow.start(writer(file)));
-    const TimePoint soon = Clock::now() + std::chrono::seconds(20);
-    while (dirty() <= limit && Clock::now() < soon) std::this_thread::yield();
-    EXPECT_GT(dirty(), limit);
-    // Every writer that can continue has done so when each loop has run twice.
-    const auto nothing = []() -> Task<int> { co_return 0; };
-    for (unsigned i = 0; i < 4 * GetParam(); ++i) slow.run(nothing());
+    EXPECT_TRUE(eventually([&] { return dirty() > limit; }));
+    slow.turn_every_loop();  // every writer that can continue has done so
     EXPECT_LE(dirty(), limit + kWriters * piece.size());
     for (auto& w : writers) EXPECT_EQ(w.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
     server->faults().release(stalled);
@@ -663,10 +656,8 @@ TEST_P(WriteLoops, ACommitThatTakesLong_HoldsUpNoOtherFile) {
     co_return 0;
   };
   auto writing = small.start(writer(slow, 3 * limits.uncommitted()));
-  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
   const auto kept = [&] { return small.fs().statistics().cache.uncommitted_bytes; };
-  while (kept() <= limits.uncommitted() && Clock::now() < soon) std::this_thread::yield();
-  EXPECT_GT(kept(), limits.uncommitted());
+  EXPECT_TRUE(eventually([&] { return kept() > limits.uncommitted(); }));
   auto beside = small.start(writer(other, 4 * piece.size()));
   EXPECT_EQ(beside.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   EXPECT_EQ(writing.wait_for(std::chrono::seconds(0)), std::future_status::timeout);

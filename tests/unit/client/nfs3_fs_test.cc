@@ -9,6 +9,7 @@
 
 #include "client/api/make_filesystem.h"
 #include "client/api/no_front_end.h"
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/peer.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/memory/buffer.h"
@@ -114,8 +115,7 @@ class Nfs3Mounted : public testing::Test {
   void TearDown() override {
     EXPECT_TRUE(run_on(loops[0], fs->unmount(std::chrono::seconds(20))));
     root.reset();
-    const TimePoint soon = Clock::now() + kPatience;
-    while (loops[0].live_tasks() != 0 && Clock::now() < soon) std::this_thread::yield();
+    EXPECT_TRUE(eventually([&] { return loops[0].live_tasks() == 0; }));
     loops.stop_and_join();
     fs.reset();
     server.join();

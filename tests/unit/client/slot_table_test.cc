@@ -9,6 +9,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/run_on.h"
 
 namespace nfsrdma::test {
@@ -612,20 +613,21 @@ TEST_P(SlotTableLoops, ContentionUnderAMovingTarget_NeverSharesSkipsOrStalls) {
     users.push_back(start_on(loops[i % loops.size()], use_slots(table, model, i + 1, kRequests)));
   }
   std::minstd_rand random(99);
-  while (model.done.load() < kUsers * kRequests / 2) {
-    if (const auto upkeep = table.try_acquire_upkeep()) {
-      table.set_target(*upkeep, static_cast<uint32_t>(random() % 12));
-      table.release(*upkeep, SlotUse::kNotExecuted);
-    }
-    std::this_thread::yield();
-  }
-  for (bool wide = false; !wide; std::this_thread::yield()) {
-    if (const auto upkeep = table.try_acquire_upkeep()) {
-      table.set_target(*upkeep, 7);
-      table.release(*upkeep, SlotUse::kNotExecuted);
-      wide = true;
-    }
-  }
+  const auto set_target = [&](uint32_t target) {
+    const auto upkeep = table.try_acquire_upkeep();
+    if (!upkeep) return false;
+    table.set_target(*upkeep, target);
+    table.release(*upkeep, SlotUse::kNotExecuted);
+    return true;
+  };
+  constexpr std::chrono::microseconds kNoPause{0};
+  EXPECT_TRUE(eventually(
+      [&] {
+        set_target(static_cast<uint32_t>(random() % 12));
+        return model.done.load() >= kUsers * kRequests / 2;
+      },
+      kNoPause));
+  ASSERT_TRUE(eventually([&] { return set_target(7); }, kNoPause));
   for (auto& user : users) user.get();
   EXPECT_EQ(model.faults.load(), 0u);
   EXPECT_EQ(model.done.load(), kUsers * kRequests);

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 
@@ -55,12 +55,7 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
   // Waits until a condition on the numbers holds.
   template <class Condition>
   bool wait_for(Condition condition) {
-    const TimePoint end = Clock::now() + std::chrono::seconds(20);
-    while (!condition(numbers())) {
-      if (Clock::now() > end) return false;
-      std::this_thread::yield();
-    }
-    return true;
+    return eventually([&] { return condition(numbers()); }, std::chrono::microseconds(100));
   }
   static std::string landed(client::ReadReply& reply) {
     std::string text;
@@ -70,17 +65,12 @@ class DataCacheLoops : public testing::TestWithParam<unsigned> {
     }
     return text;
   }
-  // Lets the loops run as far as they can without a reply.
-  void turn_every_loop() {
-    const auto nothing = []() -> Task<int> { co_return 0; };
-    for (unsigned i = 0; i < 4 * GetParam(); ++i) mount->run(nothing());
-  }
-  // As an application that pauses: waits until nothing is in flight.
-  void wait_for_what_is_on_its_way() {
-    const auto idle = [&] { return mount->fs().statistics().session.slots_in_use == 0; };
+  // As an application that pauses: waits until nothing is in flight but `held` requests that faults hold.
+  void wait_for_what_is_on_its_way(uint32_t held = 0) {
+    const auto idle = [&] { return mount->fs().statistics().session.slots_in_use == held; };
     do {
       ASSERT_TRUE(wait_for([&](const auto&) { return idle(); }));
-      turn_every_loop();
+      mount->turn_every_loop();
     } while (!idle());
   }
   // Reads the first two parts. When it returns, the megabyte behind them is cached.

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <thread>
 
 #include "tests/unit/client/support/test_mount.h"
+#include "tests/unit/transport/support/eventually.h"
 
 namespace nfsrdma::test {
 
@@ -47,7 +47,7 @@ class DelegationLoops : public testing::TestWithParam<unsigned> {
   }
   void cut_off_for_longer_than_the_lease() {
     server->pause_reading(true);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    EXPECT_TRUE(eventually([this] { return !mount->fs().statistics().session.lease_holds; }));
   }
   // Waits until the mount has returned every delegation.
   bool returned() {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "tests/unit/transport/support/eventually.h"
 #include "transport/runtime/mutex.h"
 
 namespace nfsrdma::test {
@@ -136,15 +137,21 @@ TestMount::~TestMount() {
   known_.clear();
   root_.reset();
   // The task that unmounted counts as live until it has returned to its loop.
-  const TimePoint soon = Clock::now() + std::chrono::seconds(20);
-  for (unsigned i = 0; i < loops_.size(); ++i) {
-    while (loops_[i].live_tasks() != 0 && Clock::now() < soon) std::this_thread::yield();
-    EXPECT_EQ(loops_[i].live_tasks(), 0u) << "loop " << i;
-  }
+  for (unsigned i = 0; i < loops_.size(); ++i)
+    EXPECT_TRUE(eventually([&] { return loops_[i].live_tasks() == 0; }, std::chrono::microseconds(100)))
+        << loops_[i].live_tasks() << " on loop " << i;
   loops_.stop_and_join();
   EXPECT_EQ(fs_->statistics().cache.nodes, 0u);
   fs_.reset();
   EXPECT_EQ(buffers_.outstanding_bytes(), 0u);
+}
+
+void TestMount::settle() {
+  for (int request = 0; request < 2; ++request) {
+    turn_every_loop();
+    for (unsigned i = 0; i < loops_.size(); ++i) EXPECT_TRUE(run_on(loops_[i], fs_->statfs(user(), root_)));
+  }
+  turn_every_loop();
 }
 
 RequestContext TestMount::user(uint32_t uid, uint32_t gid) {

@@ -105,6 +105,12 @@ class TestMount {
     return start(std::move(task)).get();
   }
   LoopPool& loops() { return loops_; }
+  // Lets the loops run as far as they can without a reply.
+  void turn_every_loop() { test::turn_every_loop(loops_); }
+  // Lets happen what can happen now with up to two requests, one after the other: returns when on every
+  // connection requests that were sent after those are answered. Requests that a fault holds are not waited
+  // for.
+  void settle();
   const BufferPool& buffers() const { return buffers_; }
   Slice memory(size_t bytes) { return buffers_.slice(bytes); }
 
