@@ -227,6 +227,26 @@ TEST(Files, NoneIsLongerThanCanBeRead) {
   EXPECT_GT(seen, 100u);
 }
 
+// A test waits for a condition with a deadline (tests/unit/transport/support/eventually.h), or for timers of
+// a loop (let_pass() in run_on.h).
+TEST(Files, NoUnitTest_SleepsByItself) {
+  const std::regex sleeps(R"((sleep_(for|until)|\b(usleep|nanosleep|clock_nanosleep)) *\()");
+  const fs::path helper = kRoot / "tests/unit/transport/support/eventually.h";
+  size_t in_helper = 0;
+  for (const char* directory : {"tests/unit", "tests/property", "tests/golden"}) {
+    for (const fs::path& file : files_below(kRoot / directory, {".cc", ".h"})) {
+      size_t number = 0;
+      for (const std::string& line : lines_of(file)) {
+        ++number;
+        if (!std::regex_search(line, sleeps)) continue;
+        in_helper += file == helper ? 1 : 0;
+        EXPECT_EQ(file, helper) << "line " << number;
+      }
+    }
+  }
+  EXPECT_EQ(in_helper, 1u);
+}
+
 TEST(Files, EveryHeader_SaysWhatItIsAndIsReadOnce) {
   for (const char* directory : {"xdr", "transport", "client", "fuse", "cli", "filer"}) {
     for (const fs::path& file : files_below(kRoot / directory, {".h"})) {
