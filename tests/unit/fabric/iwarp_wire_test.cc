@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What our endpoint sends on the wire, and how it handles frames as other stacks cut them.
+#include <atomic>
+
 #include "tests/unit/fabric/support/raw_peer.h"
 
 namespace nfsrdma::test {
