@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ladder against servers that offer only some rungs: the transport that a mount gets, and what it reports
 // about the missing ones.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
