@@ -191,6 +191,7 @@ constexpr auto session = [](auto& x, auto& s) {
   x.field("max_response_bytes", s.max_response_bytes);
   x.field("max_operations", s.max_operations);
   x.field("lease_seconds", s.lease_seconds);
+  x.field("lease_holds", s.lease_holds);
   x.field("back_channel", s.back_channel);
   x.field("sessions_created", s.sessions_created);
   x.field("client_ids_established", s.client_ids_established);

@@ -58,9 +58,9 @@ Snapshot example() {
   t.pending = 3;
   t.last_error = "connection reset";
   s.client.transports = {t};
-  s.client.session = {"00ff",    "owner",  "scope", "Ganesha 4.3", 64, 64, 5, 1'053'696,
-                      1'053'696, 16,       90,      true,          1,  1,  0, 7,
-                      1'048'576, 1'048'576};
+  s.client.session = {"00ff",    "owner",   "scope",  "Ganesha 4.3", 64,   64, 5, 1'053'696,
+                      1'053'696, 16,        90,       true,          true, 1,  1, 0,
+                      7,         1'048'576, 1'048'576};
   s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 9, 3, 1, 6};
   s.client.delegations = {5, 6, 1, 20, 7, 8, 2, 900};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
@@ -122,6 +122,7 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(to_json(*back), json);
   // Spot checks that the fields were not left at their defaults.
   EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
+  EXPECT_TRUE(back->client.session.lease_holds);
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
   EXPECT_EQ(back->client.cache.refused_bytes, 512u);
   EXPECT_EQ(back->client.cache.locks, 1u);
