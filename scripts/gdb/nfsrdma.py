@@ -114,11 +114,11 @@ def chains():
     for frame in there:
         if frame in outer:
             continue
-        chain = []
-        while frame in there and len(chain) < 100:
-            chain.append(there[frame])
+        chain = {}  # an outermost frame has no such field: what lies there may be the address of an inner one
+        while frame in there and frame not in chain:
+            chain[frame] = there[frame]
             frame = awaiting[frame]
-        found.append(chain)
+        found.append(list(chain.values()))
     return found
 
 
