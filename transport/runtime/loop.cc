@@ -108,10 +108,11 @@ Loop* Loop::current() {
 }
 
 struct Timer::Asio {
+  explicit Asio(asio::io_context& context) : timer(context) {}
   asio::steady_timer timer;
 };
 
-Timer::Timer(Loop& loop) : asio_(std::make_unique<Asio>(asio::steady_timer(loop.context()))) {}
+Timer::Timer(Loop& loop) : asio_(std::make_unique<Asio>(loop.context())) {}
 Timer::~Timer() = default;
 
 void Timer::cancel() {
