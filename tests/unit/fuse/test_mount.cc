@@ -155,7 +155,7 @@ void TestMount::wait_clients(std::vector<pid_t> children, std::chrono::microseco
     return children.empty();
   };
   if (eventually(all_have_ended, pause)) return;
-  for (const pid_t child : children) wait_client(child);
+  for (const pid_t child : children) EXPECT_EQ(wait_client(child), 0);
 }
 
 void TestMount::client(const std::function<void()>& what) {
