@@ -16,6 +16,7 @@ std::string status_text(const Error& error) {
     case Layer::kNfs:
     case Layer::kSession: return nfs4::name_of(static_cast<nfs4::nfsstat4>(error.status));
     case Layer::kRpc: return rpc::name_of(static_cast<rpc::RpcStatus>(error.status));
+    case Layer::kSecurity: return {};  // the cause says it
     default: return std::string(to_string(error.layer)) + " status " + std::to_string(error.status);
   }
 }
@@ -25,6 +26,7 @@ bool says_itself(const Error& error) {
   if (error.cause.empty()) return false;
   const std::string_view op = error.op;
   if (error.layer == Layer::kTransport) return op == "resolve";
+  if (error.layer == Layer::kSecurity) return true;
   // fusermount3 returns only an exit status; its message says why.
   if (error.layer == Layer::kSystem) return op == "mount" && error.cause.starts_with("fusermount3: ");
   return error.is_status(nfs4::NFS4ERR_WRONGSEC);
@@ -50,6 +52,7 @@ std::string_view to_string(Layer layer) {
   switch (layer) {
     case Layer::kXdr: return "xdr";
     case Layer::kRpc: return "rpc";
+    case Layer::kSecurity: return "security";
     case Layer::kTransport: return "transport";
     case Layer::kSession: return "session";
     case Layer::kNfs: return "nfs";

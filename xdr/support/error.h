@@ -16,7 +16,7 @@
 namespace nfsrdma {
 
 // The part of the program that found the failure.
-enum class Layer : uint8_t { kXdr, kRpc, kTransport, kSession, kNfs, kFuse, kCli, kSystem };
+enum class Layer : uint8_t { kXdr, kRpc, kSecurity, kTransport, kSession, kNfs, kFuse, kCli, kSystem };
 
 // How to recover from it.
 enum class Recovery : uint8_t {
