@@ -131,6 +131,7 @@ class RdmaConnection final : public rpc::Connection, private fabric::EndpointEve
   bool offer_longer_reply(Exchange& x, uint32_t needed);
   void expect_no_inline_reply_of(size_t bytes);
   void send_again(Exchange& x);
+  void end_repeat(Exchange& x, Error why);
   void wait_for_memory();
   Task<> look_for_memory(std::shared_ptr<RdmaConnection> keep_alive);
   void send_error(const rpcrdma::header& to, const rpcrdma::error& error);

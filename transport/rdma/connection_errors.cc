@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/rdma/connection.h"
+#include "transport/rpc/call_security.h"
 
 namespace nfsrdma::rdma {
 namespace {
@@ -165,13 +166,24 @@ void RdmaConnection::send_again(Exchange& x) {
     calls_.renew_xid(*x.call);
     x.xid = x.call->xid;
   }
+  rpc::Call& call = *x.call->call;
+  if (call.security != nullptr) {  // RFC 2203 section 5.3.3.1: a new sequence number
+    if (Result<> sealed = call.security->seal(call); !sealed) return end_repeat(x, std::move(sealed).error());
+  }
   rdma_counters_.calls_repeated.add();
-  if (transmit(x)) return;
+  if (transmit(x)) {
+    ++x.call->transmissions;  // the server may have executed the one before
+    return;
+  }
+  end_repeat(x, {.layer = Layer::kTransport,
+                 .recovery = Recovery::kPermanent,
+                 .errnum = EIO,
+                 .cause = "no memory to send the call again"});
+}
+
+void RdmaConnection::end_repeat(Exchange& x, Error why) {
   credits_.give_back();
-  x.refused = std::make_unique<Error>(Error{.layer = Layer::kTransport,
-                                            .recovery = Recovery::kPermanent,
-                                            .errnum = EIO,
-                                            .cause = "no memory to send the call again"});
+  x.refused = std::make_unique<Error>(std::move(why));
   x.state = Exchange::State::kClosing;
   // The memory that was opened is closed, or is being closed.
   if (!x.invalidating) finish(x);

@@ -210,10 +210,11 @@ const char* RdmaConnection::take_long(Exchange& x) {
   return nullptr;
 }
 
-// Counts an inline reply to a call with a sink, if it contains data: the data was not placed.
+// Counts an inline reply to a call with a sink, if it contains data: the data was not placed. What a wrapped
+// reply contains is known later.
 void RdmaConnection::note_not_placed(const Exchange& x) {
   const rpc::Sink& sink = x.call->call->sink;
-  if (sink.destination.size() == 0) return;
+  if (sink.destination.size() == 0 || x.call->call->wrapped()) return;
   rpc::BulkPlace place;
   if (sink.locate(x.reply.head, place) != rpc::Locate::kFound || place.length == 0) return;
   const bool offered = x.plan.reply == ReplyForm::kWriteChunk;

@@ -18,10 +18,10 @@ constexpr std::array<std::byte, 4> kZeros{};
 
 // Calls `add` for each piece of the whole message, including bulk items and their padding at their places.
 template <class Add>
-void each_piece(const rpc::Call& call, Add add) {
-  const ConstBytes head = call.head;
+void each_piece(const rpc::MessageParts& message, Add add) {
+  const ConstBytes head = message.head;
   size_t at = 0;
-  for (const xdr::Bulk& bulk : call.bulks) {
+  for (const xdr::Bulk& bulk : message.bulks) {
     add(head.subspan(at, bulk.inline_offset - at));
     at = bulk.inline_offset;
     add(bulk.data);
@@ -30,9 +30,9 @@ void each_piece(const rpc::Call& call, Add add) {
   add(head.subspan(at));
 }
 
-size_t bulk_bytes(const rpc::Call& call) {
+size_t bulk_bytes(const rpc::MessageParts& message) {
   size_t bytes = 0;
-  for (const xdr::Bulk& bulk : call.bulks) bytes += xdr_padded(bulk.data.size());
+  for (const xdr::Bulk& bulk : message.bulks) bytes += xdr_padded(bulk.data.size());
   return bytes;
 }
 
@@ -141,12 +141,14 @@ bool RdmaConnection::transmit(Exchange& x) {
 
 CallSizes RdmaConnection::sizes_of(const rpc::Call& call) const {
   CallSizes sizes;
-  sizes.head = call.head.size();
-  sizes.bulk = bulk_bytes(call);
-  sizes.bulks = call.bulks.size();
+  const rpc::MessageParts& message = call.message();
+  sizes.head = message.head.size();
+  sizes.bulk = bulk_bytes(message);
+  sizes.bulks = message.bulks.size();
   sizes.reply = call.max_reply_bytes;
   sizes.sink = call.sink.destination.size();
   sizes.segments = endpoint_->limits().max_segments;
+  sizes.wrapped = call.wrapped();
   return sizes;
 }
 
@@ -188,19 +190,19 @@ void RdmaConnection::release(Exchange& x) {
 }
 
 Result<> RdmaConnection::expose_call(Exchange& x) {
-  const rpc::Call& call = *x.call->call;
+  const rpc::MessageParts& message = x.call->call->message();
   if (x.plan.call == CallForm::kReadChunk) {
     // The peer only reads it; the fabric takes memory without const because registrations do.
-    const ConstBytes data = call.bulks.front().data;
+    const ConstBytes data = message.bulks.front().data;
     return expose(x, {const_cast<std::byte*>(data.data()), data.size()}, Access::kRemoteRead);
   }
   if (x.plan.call == CallForm::kInline) return {};
-  const size_t bytes = call.head.size() + bulk_bytes(call);
+  const size_t bytes = message.head.size() + bulk_bytes(message);
   if (bytes > BufferPool::kMaxBytes) return fail(no_memory("a call longer than a buffer"));
   Slice whole = pool_.slice(bytes);
   if (!whole.buffer) return fail(no_memory("a long call"));
   std::byte* to = whole.bytes.data();
-  each_piece(call, [&](ConstBytes piece) {
+  each_piece(message, [&](ConstBytes piece) {
     if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
   });
@@ -250,11 +252,11 @@ void RdmaConnection::post(const Exchange& x) {
   (void)encoded;
   parts_.clear();
   parts_.push_back(out_bytes_);
-  const rpc::Call& call = *x.call->call;
+  const rpc::MessageParts& message = x.call->call->message();
   if (x.plan.call == CallForm::kReadChunk) {
-    parts_.push_back(call.head);  // the item's padding is not sent either (RFC 8166 section 3.4.4.4)
+    parts_.push_back(message.head);  // the item's padding is not sent either (RFC 8166 section 3.4.4.4)
   } else if (x.plan.call == CallForm::kInline) {
-    each_piece(call, [&](ConstBytes piece) {
+    each_piece(message, [&](ConstBytes piece) {
       if (!piece.empty()) parts_.push_back(piece);
     });
   }
@@ -266,18 +268,18 @@ void RdmaConnection::post(const Exchange& x) {
 }
 
 void RdmaConnection::count(const Exchange& x) {
-  const rpc::Call& call = *x.call->call;
+  const rpc::MessageParts& message = x.call->call->message();
   switch (x.plan.call) {
     case CallForm::kInline: rdma_counters_.inline_calls.add(); break;
     case CallForm::kReadChunk:
       rdma_counters_.read_chunks.add();
-      rdma_counters_.bytes_fetched.add(call.bulks.front().data.size());
-      counters_.bytes_sent.add(call.bulks.front().data.size());
+      rdma_counters_.bytes_fetched.add(message.bulks.front().data.size());
+      counters_.bytes_sent.add(message.bulks.front().data.size());
       break;
     case CallForm::kPositionZero:
       rdma_counters_.long_calls.add();
-      rdma_counters_.bytes_long.add(call.head.size() + bulk_bytes(call));
-      counters_.bytes_sent.add(call.head.size() + bulk_bytes(call));
+      rdma_counters_.bytes_long.add(message.head.size() + bulk_bytes(message));
+      counters_.bytes_sent.add(message.head.size() + bulk_bytes(message));
       break;
   }
 }

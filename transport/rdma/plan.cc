@@ -2,6 +2,7 @@
 #include "transport/rdma/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "xdr/rpcrdma/segment.h"
 #include "xdr/support/bytes.h"
@@ -37,9 +38,19 @@ ReplyForm reply_form(const PlanLimits& limits, const CallSizes& sizes) {
   return rest <= limits.inline_receive ? ReplyForm::kWriteChunk : ReplyForm::kReplyChunk;
 }
 
+// The messages without bulk items: wrapping has made one item of everything.
+CallSizes as_one_item(CallSizes sizes) {
+  sizes.head += std::exchange(sizes.bulk, 0);
+  sizes.bulks = 0;
+  sizes.reply += xdr_padded(std::exchange(sizes.sink, 0));
+  sizes.wrapped = false;
+  return sizes;
+}
+
 }  // namespace
 
 Plan make_plan(const PlanLimits& limits, const CallSizes& sizes) {
+  if (sizes.wrapped) return make_plan(limits, as_one_item(sizes));
   Plan plan;
   plan.reply = reply_form(limits, sizes);
   if (plan.reply == ReplyForm::kReplyChunk)

@@ -8,6 +8,8 @@
 //            Write chunk     its bulk item is placed in the sink; the rest is certain to fit inline
 //            Reply chunk     it may be too long: the whole RPC message is placed (RDMA_NOMSG)
 //
+// Wrapped messages (RPCSEC_GSS integrity or privacy) are inline or long.
+//
 // There is at most one Read chunk, and at most one of Write chunk and Reply chunk: Linux' server (versions
 // 5.x to 6.1) handles both together wrongly, and also several data items in one call. A chunk is used for
 // what does not fit inline, or has at least `ddp_threshold` bytes: moving 1 KiB by RDMA costs more than
@@ -41,6 +43,9 @@ struct CallSizes {
   size_t segments = 16;  // maximum number of segments of one chunk
   // Size of the Reply chunk that the Responder required; 0: none.
   size_t reply_at_least = 0;
+  // RPCSEC_GSS protects arguments and results. RFC 8166 section 8.2.2.3: "no data item is DDP-eligible in
+  // this situation": no Read chunk for data and no Write chunk.
+  bool wrapped = false;
 };
 
 struct Plan {

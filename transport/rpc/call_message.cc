@@ -32,6 +32,11 @@ bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t pr
   return begin(x, program, version, procedure) && x.raw(credential.encoded()) && x(opaque_auth{});
 }
 
+bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure,
+                const CallSecurity& security) {
+  return begin(x, program, version, procedure) && x.raw(security.header());
+}
+
 bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure) {
   return begin(x, program, version, procedure) && x(opaque_auth{}) && x(opaque_auth{});
 }

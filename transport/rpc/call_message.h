@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "transport/rpc/call_security.h"
 #include "transport/rpc/credential.h"
 #include "xdr/codec.h"
 
@@ -16,6 +17,10 @@ namespace nfsrdma::rpc {
 // The arguments follow.
 bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure,
                 const Credential& credential);
+
+// The same with credential and verifier of a CallSecurity: its header().
+bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure,
+                const CallSecurity& security);
 
 // The same with a credential of flavor AUTH_NONE (for the NULL procedure).
 bool begin_call(xdr::Encoder& x, uint32_t program, uint32_t version, uint32_t procedure);

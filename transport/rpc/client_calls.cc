@@ -66,6 +66,7 @@ void ClientTransport::send_if_possible(PendingCall& p) {
 }
 
 void ClientTransport::send(PendingCall& p) {
+  if (p.call->security != nullptr && !seal(p)) return;
   if (tapped()) tap_call(p);
   connection_->send(p);
 }
@@ -85,6 +86,7 @@ void ClientTransport::on_reply(Connection& connection, ReceivedReply received) {
   PendingCall* p = calls_.find(received.xid);
   if (p == nullptr) return;
   if (tapped()) tap_reply(connection, *p, received);
+  if (p->call->security != nullptr && !verify(connection, *p, received)) return;
   answered(*p);
   Result<Reply> reply = open_reply(received, p->call->op);
   if (!reply && reply.error().status == 0) {

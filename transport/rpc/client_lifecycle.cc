@@ -107,7 +107,8 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
 void ClientTransport::ready() {
   state_.enter(TransportState::kReady);
   ready_since_ = Clock::now();
-  for (PendingCall* p = calls_.oldest(); p != nullptr; p = p->newer) {
+  for (PendingCall *p = calls_.oldest(), *next = nullptr; p != nullptr; p = next) {
+    next = p->newer;  // a call that cannot be sealed leaves the table
     if (p->stage == PendingCall::Stage::kWaiting && !p->abandoned()) send(*p);
   }
   log::debug("server {}: connected, {} to {}", options_.host, connection_->local(), connection_->peer());

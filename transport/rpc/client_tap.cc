@@ -40,10 +40,11 @@ void ClientTransport::tap(bool sent, Connection& connection, ByteVector message)
 }
 
 void ClientTransport::tap_call(const PendingCall& p) const {
-  const ConstBytes head = p.call->head;
+  const MessageParts& parts = p.call->message();
+  const ConstBytes head = parts.head;
   ByteVector message;
   size_t at = 0;
-  for (const xdr::Bulk& bulk : p.call->bulks) {
+  for (const xdr::Bulk& bulk : parts.bulks) {
     append(message, head.subspan(at, bulk.inline_offset - at));
     append_item(message, bulk.data);
     at = bulk.inline_offset;

@@ -5,6 +5,7 @@
 // calls (client_calls.cc)           call(), replies, the back channel, fail_pending()
 // life cycle (client_lifecycle.cc)  start(), attempts, loss, back-off, reconnect(), close(),
 //                                  watch for a silent server
+// security (client_security.cc)     sealing of calls, verification of replies
 // tap (client_tap.cc)               what hooks.tap sees
 //
 // Resuming a waiter may run any code, also code that calls this object. So resume a waiter last, or check
@@ -101,7 +102,11 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   void send(PendingCall& p);
   void answered(PendingCall& p);
 
-  // For the tap (client_tap.cc).
+  // For calls with a CallSecurity (client_security.cc). False: the call or the reply must go no further.
+  bool seal(PendingCall& p);
+  bool verify(Connection& connection, PendingCall& p, ReceivedReply& received);
+
+  // For the tap (client_tap.cc). It sees what is on the wire: calls sealed, replies before they are verified.
   bool tapped() const;
   void tap(bool sent, Connection& connection, ByteVector message) const;
   void tap_call(const PendingCall& p) const;

@@ -15,23 +15,13 @@
 
 #include "transport/rpc/counters.h"
 #include "transport/rpc/pending_calls.h"
+#include "transport/rpc/received_reply.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/gate.h"
 
 namespace nfsrdma::rpc {
 
 class Connection;
-
-// A reply as it was received.
-struct ReceivedReply {
-  uint32_t xid = 0;
-  ByteVector head;  // from the XID on, without the bulk item if it was placed
-  bool placed = false;
-  size_t bulk_length = 0;
-  ByteRange piped;  // the part of the bulk item that is in `pipe`
-  PipeRef pipe;
-  const char* defect = nullptr;  // set: the reply cannot be used; head is not complete
-};
 
 class ConnectionOwner {
  public:

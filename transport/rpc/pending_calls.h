@@ -40,8 +40,9 @@ struct PendingCall {
   uint32_t mark = 0;  // for the present connection's own use; 0 when it gets the call
   uint64_t end = 0;   // likewise, from kSent on: a byte position for has_moved()
   unsigned transmissions = 0;
-  TimePoint issued{};  // when call() was called
-  TimePoint queued{};  // when the present connection got the call; valid unless kWaiting
+  unsigned unverified = 0;  // replies that did not verify
+  TimePoint issued{};       // when call() was called
+  TimePoint queued{};       // when the present connection got the call; valid unless kWaiting
   PendingCall* older = nullptr;
   PendingCall* newer = nullptr;
   Completion<rpc::Outcome> done;

@@ -6,9 +6,9 @@
 // One transport lives on one loop; call() and the hooks run there. It manages the connection: connect,
 // handshake (a hook: EXCHANGE_ID, BIND_CONN_TO_SESSION...), ready, lost, back-off, connect again. A call
 // survives a lost connection. It stays pending, with its bytes, until its reply arrives or fail_pending()
-// ends it, and is sent again, with the same XID and bytes, after each new handshake. So a session slot is
-// never abandoned (RFC 8881 section 2.10.6). Calls have no deadline here: a caller that gives up (interrupt,
-// soft mount) answers the application early and lets the call run on.
+// ends it, and is sent again, with the same XID and bytes (sealed anew if it has a CallSecurity), after each
+// new handshake. So a session slot is never abandoned (RFC 8881 section 2.10.6). Calls have no deadline here:
+// a caller that gives up (interrupt, soft mount) answers the application early and lets the call run on.
 #pragma once
 
 #include <atomic>
@@ -55,13 +55,19 @@ struct Sink {
   PipePool* pipes = nullptr;
 };
 
-struct Call {
-  const char* op = "";  // static; for logs and statistics
-  ByteVector head;  // the RPC call message from XID to the end, without bulk items; the transport writes the
-                    // XID
+class CallSecurity;
+
+// An RPC message in pieces, from the XID to the end.
+struct MessageParts {
+  ByteVector head;               // the message without its bulk items
   std::vector<xdr::Bulk> bulks;  // in ascending positions; the transport adds padding
-  std::vector<Slice> keep;  // keeps the bulk items' memory alive; if the call ends without a reply after part
-                            // of its record was sent, the transport keeps it until the rest was sent
+  std::vector<Slice> keep;       // keeps the bulk items' memory alive
+};
+
+// If a call ends without a reply after part of its record was sent, the transport keeps the memory of its
+// message until the rest was sent. The transport writes the XID.
+struct Call : MessageParts {
+  const char* op = "";  // static; for logs and statistics
   Sink sink;
   // The maximum length of the reply in bytes, from the XID to the end, without its bulk item.
   size_t max_reply_bytes = 0;
@@ -72,6 +78,22 @@ struct Call {
   // Owned by the caller. Once true, the call is not sent on a further connection and ends with kInterrupted.
   // Null: it is sent again until it has its reply.
   const std::atomic<bool>* abandoned = nullptr;
+  // Protects the call and verifies its reply. Null: the call is sent as it is. See call_security.h, also for
+  // what it adds to max_reply_bytes and sink.expected_offset.
+  std::shared_ptr<CallSecurity> security;
+  uint32_t sequence = 0;  // for `security` alone: the sequence number of the last transmission
+  // Made by security->seal(): what is sent instead of the call's own parts. Its bulk items may lie in the
+  // memory of the call's own, which `keep` keeps alive. Null: arguments are in the clear.
+  std::unique_ptr<MessageParts> sealed;
+
+  // What goes to the server.
+  const MessageParts& message() const {
+    if (wrapped()) return *sealed;
+    return *this;
+  }
+  // Arguments and results are wrapped: no part of the messages is a bulk item on the wire. Known once the
+  // call is sealed.
+  bool wrapped() const { return sealed != nullptr; }
 };
 
 struct Reply {
@@ -151,7 +173,8 @@ class RpcTransport {
 
   // Sends `call`, which outlives it, and waits for its reply, over as many connections as needed. Errors:
   // kReconnect: a handshake call lost its connection; kPermanent: the server rejected the RPC (auth, program,
-  // version, garbage args: status = accept_stat or auth_stat), or the reply could not be decoded (EIO); the
+  // version, garbage args: status = accept_stat or auth_stat), or the reply could not be decoded (EIO);
+  // Layer::kSecurity: Call::security could not seal the call, or verified none of its replies (EIO); the
   // error given to fail_pending(); kInterrupted after close().
   virtual Task<Outcome> call(Call& call) = 0;
 

@@ -15,7 +15,8 @@ constexpr size_t kMinHint = 32;
 void DueReplies::sent(PendingCall& p) {
   p.stage = PendingCall::Stage::kSent;
   const rpc::Sink& sink = p.call->sink;
-  if (sink.locate != nullptr && sink.destination.size() >= direct_min_bytes_ && sink.destination.size() > 0) {
+  if (sink.locate != nullptr && sink.destination.size() >= direct_min_bytes_ && sink.destination.size() > 0 &&
+      !p.call->wrapped()) {
     count_in_place(p, true);
     prefix_hint_ = std::clamp(sink.expected_offset, kMinHint, RecordReader::kMaxPrefixBytes);
   }
@@ -29,13 +30,15 @@ void DueReplies::count_in_place(PendingCall& p, bool due) {
 
 Expected DueReplies::expect(uint32_t xid) {
   PendingCall* p = calls_.find(xid);
-  if (p == nullptr) {
-    return {abandoned_.erase(xid) != 0 ? Expected::Kind::kAbandoned : Expected::Kind::kUnknown, nullptr};
-  }
-  if (p->stage != PendingCall::Stage::kSent) return {Expected::Kind::kEarly, nullptr};
+  if (p == nullptr)
+    return {abandoned_.erase(xid) != 0 ? Expected::Kind::kAbandoned : Expected::Kind::kUnknown};
+  if (p->stage != PendingCall::Stage::kSent) return {Expected::Kind::kEarly};
   p->stage = PendingCall::Stage::kReceiving;
   count_in_place(*p, false);
-  return {Expected::Kind::kAwaited, &p->call->sink};
+  const rpc::Call& call = *p->call;
+  if (!call.wrapped()) return {Expected::Kind::kAwaited, &call.sink};
+  // Wrapped results are taken whole: where their bulk item lies is known when they are verified.
+  return {Expected::Kind::kAwaited, nullptr, call.max_reply_bytes + xdr_padded(call.sink.destination.size())};
 }
 
 }  // namespace nfsrdma::tcp

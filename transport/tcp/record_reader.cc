@@ -258,8 +258,8 @@ void RecordReader::identified() {
     case Expected::Kind::kAwaited: break;
   }
   outcome_ = Step::kReply;
-  if (expected.sink == nullptr || expected.sink->locate == nullptr || expected.sink->destination.size() == 0)
-    return;
+  if (expected.sink == nullptr) return message_.head.reserve(std::min(record_bytes_, expected.room));
+  if (expected.sink->locate == nullptr || expected.sink->destination.size() == 0) return;
   sink_ = *expected.sink;
   stage_ = Stage::kPrefix;
   locate_at_ = std::clamp(sink_.expected_offset, rpc::kPrefixBytes + 4, kMaxPrefixBytes);

@@ -8,10 +8,10 @@
 // stream gives the same messages.
 //
 // All input from the peer is hostile. Memory is allocated for bytes that have arrived, never for a length
-// that is only claimed. A record is limited by max_record_bytes, a call from the server by kMaxCallBytes, and
-// the number of empty fragments in a record by kMaxEmptyFragments. A broken stream is kViolation: nothing
-// after it can be understood. A valid record whose reply does not fit its sink is delivered with `defect`
-// set; the connection goes on.
+// that is only claimed, except what a call has asked for (Expected::room). A record is limited by
+// max_record_bytes, a call from the server by kMaxCallBytes, and the number of empty fragments in a record by
+// kMaxEmptyFragments. A broken stream is kViolation: nothing after it can be understood. A valid record whose
+// reply does not fit its sink is delivered with `defect` set; the connection goes on.
 //
 // Owner: one connection, its loop only.
 #pragma once
@@ -36,7 +36,10 @@ struct Expected {
   };
   Kind kind = Kind::kUnknown;
   const rpc::Sink* sink = nullptr;  // kAwaited: valid during the call of expect(); null or empty: no bulk
-                                    // item expected
+                                    // item expected, or the reply is taken whole
+  // kAwaited without a sink: the longest reply that was asked for, if it may be long. The reader makes room
+  // for that much of it at once.
+  size_t room = 0;
 };
 
 // Finds the call of a reply. Asked once for each reply, as soon as its XID is known.

@@ -20,16 +20,16 @@ SendQueue::SendQueue(size_t fragment_bytes)
                                           : std::min<size_t>(fragment_bytes, rpc::kFragmentLengthMask)) {}
 
 void SendQueue::push(PendingCall& p) {
-  const rpc::Call& call = *p.call;
-  size_t bytes = call.head.size();
-  for (const xdr::Bulk& bulk : call.bulks) bytes += xdr_padded(bulk.data.size());
+  const rpc::MessageParts& message = p.call->message();
+  size_t bytes = message.head.size();
+  for (const xdr::Bulk& bulk : message.bulks) bytes += xdr_padded(bulk.data.size());
 
   Record& record = records_.emplace_back();
   record.call = &p;
   begin(record, bytes);
-  const ConstBytes head = call.head;
+  const ConstBytes head = message.head;
   size_t at = 0;
-  for (const xdr::Bulk& bulk : call.bulks) {
+  for (const xdr::Bulk& bulk : message.bulks) {
     NFSRDMA_CHECK(bulk.inline_offset >= at && bulk.inline_offset <= head.size());
     add(record, head.subspan(at, bulk.inline_offset - at));
     at = bulk.inline_offset;
@@ -127,6 +127,7 @@ bool SendQueue::forget(PendingCall& call) {
     if (record->left != record->bytes) {
       record->owned = std::move(call.call->head);  // moving leaves the bytes where they are
       record->keep = std::move(call.call->keep);
+      record->sealed = std::move(call.call->sealed);
       return true;
     }
     iov_.erase(piece, piece + pieces);

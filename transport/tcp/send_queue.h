@@ -15,6 +15,7 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -66,6 +67,7 @@ class SendQueue {
     size_t marks = 0;   // in marks_
     ByteVector owned;
     std::vector<Slice> keep;
+    std::unique_ptr<rpc::MessageParts> sealed;
   };
 
   void begin(Record& record, size_t message_bytes);

@@ -73,6 +73,27 @@ TEST(Plan, ReplyChunkThatWasAskedFor_CountsInTheCall) {
   EXPECT_EQ(make_plan(linux_server(), call).call, CallForm::kInline);
 }
 
+// RFC 8166 section 8.2.2.3: "When an RPCSEC_GSS integrity or privacy service is in use, a Requester provides
+// both a Read list and a Reply chunk in the same RPC-over-RDMA header to convey a Long Call and provision a
+// receptacle for a Long Reply."
+TEST(Plan, WrappedMessages_AreInlineOrLong) {
+  CallSizes call = small_call();
+  call.wrapped = true;
+  EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kInline, ReplyForm::kInline, 0}));
+  call.bulk = 1 << 20;
+  call.bulks = 1;
+  EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kPositionZero, ReplyForm::kInline, 0}));
+  call.sink = 65'537;
+  EXPECT_EQ(make_plan(linux_server(), call), (Plan{CallForm::kPositionZero, ReplyForm::kReplyChunk, 65'740}));
+  call.bulk = 100;
+  call.sink = 100;
+  for (const size_t threshold : {size_t{0}, SIZE_MAX}) {
+    PlanLimits limits = linux_server();
+    limits.ddp_threshold = threshold;
+    EXPECT_EQ(make_plan(limits, call), (Plan{CallForm::kInline, ReplyForm::kInline, 0})) << threshold;
+  }
+}
+
 TEST(Plan, Write_IsAReadChunk) {
   CallSizes write = small_call();
   write.bulk = 1 << 20;

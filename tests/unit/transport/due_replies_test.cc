@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "tests/unit/transport/support/fake_security.h"
 #include "tests/unit/transport/support/rpc_bytes.h"
 
 namespace nfsrdma::test {
@@ -98,6 +99,27 @@ TEST(DueReplies, PrefixHint_WhileLargeSinksAreDue) {
   t.due->sent(c);
   t.lose_connection();
   EXPECT_EQ(t.due->prefix_hint(), 0u);
+}
+
+// Where the bulk item of a wrapped reply lies is known when it is verified: nothing is received in place.
+TEST(DueReplies, WrappedReply_IsTakenWhole) {
+  for (const Service service : {Service::kAuthentication, Service::kIntegrity, Service::kPrivacy}) {
+    BufferPool pool;
+    DueTable t(1);
+    PendingCall& p = t.add();
+    p.call->sink = {pool.slice(DueTable::kDirectMinBytes), locate_read, kReadDataOffset, nullptr};
+    FakeSecurity security(service);
+    p.call->head = call_head(security.header());
+    ASSERT_TRUE(security.seal(*p.call));
+    t.calls.queued(p, TimePoint{});
+    t.due->sent(p);
+    const bool clear = service == Service::kAuthentication;
+    EXPECT_EQ(t.due->prefix_hint() != 0, clear);
+    p.call->max_reply_bytes = 100;
+    const Expected e = t.due->expect(p.xid);
+    EXPECT_EQ(e.sink, clear ? &p.call->sink : nullptr);
+    EXPECT_EQ(e.room, clear ? 0 : 100 + DueTable::kDirectMinBytes);
+  }
 }
 
 }  // namespace

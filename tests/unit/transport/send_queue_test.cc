@@ -174,6 +174,37 @@ TEST(SendQueue, ForgottenAfterAnyByte_RecordIsCompleted) {
   }
 }
 
+// The same for a sealed call: what leaves is the sealed message, and its bulk item may be the call's own.
+TEST(SendQueue, SealedCallForgottenAfterAnyByte_RecordIsCompleted) {
+  const ByteVector sealed_head = pattern(60, 6);
+  const size_t length = 4 + 60 + 8;
+  for (size_t sent = 1; sent < length; ++sent) {
+    BufferPool pool;
+    SendQueue q(0);
+    Observed o;
+    ByteVector got;
+    {
+      Made a(pattern(40, 1), {}, 1);
+      const Slice item = pool.slice(8);
+      std::fill(item.bytes.begin(), item.bytes.end(), std::byte{0x11});
+      a.call.bulks.push_back({8, item.bytes, 8});
+      a.call.keep.push_back(item);
+      a.call.sealed = std::make_unique<rpc::MessageParts>();
+      a.call.sealed->head = sealed_head;
+      a.call.sealed->bulks.push_back({16, item.bytes, 16});
+      q.push(*a.pending);
+      while (got.size() < sent) take(q, o, sent - got.size(), 1, got);
+      EXPECT_TRUE(q.forget(*a.pending));
+      EXPECT_EQ(a.call.sealed, nullptr);
+    }
+    while (!q.empty()) take(q, o, 3, 2, got);
+    const ConstBytes head = sealed_head;
+    EXPECT_EQ(got, record(concat({head.first(16), ByteVector(8, std::byte{0x11}), head.subspan(16)})))
+        << sent;
+    EXPECT_EQ(pool.outstanding_bytes(), 0u);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------------------
 
 struct PendingTable {
