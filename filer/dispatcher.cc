@@ -15,7 +15,8 @@ struct Dispatcher::Exchange {
   rpc::call_header header;
   size_t arguments = 0;  // offset of the procedure's arguments
   tree::Principal who;
-  std::vector<nfs_opnum4> ops;  // filled only while fault rules exist
+  std::shared_ptr<const security::ProtectedCall> protection;  // RPCSEC_GSS
+  std::vector<nfs_opnum4> ops;                                // filled only while fault rules exist
   uint64_t boot = 0;
 
   FaultEvent::Kind phase = FaultEvent::Kind::kRequest;
@@ -27,6 +28,7 @@ struct Dispatcher::Exchange {
   FaultPlan::RuleId stop_rule = 0;
   std::unique_ptr<nfs::CompoundRun> run;
 
+  rpc::reply_header reply_header;  // under RPCSEC_GSS `reply` has only room for it until it is sealed
   ByteVector reply;
   links::BulkPlaces items;  // positions of READ's data and READLINK's text in `reply`
   std::vector<ByteVector> before;
@@ -38,31 +40,6 @@ struct Dispatcher::Exchange {
 };
 
 namespace {
-
-// The principal that the server uses for this credential (RFC 5531 appendix A). nullopt: answer AUTH_ERROR.
-std::optional<tree::Principal> principal_of(const rpc::opaque_auth& cred, bool squash_root) {
-  tree::Principal who;
-  who.flavor = cred.flavor;
-  if (cred.flavor == rpc::AUTH_NONE) return who;
-  if (cred.flavor != rpc::AUTH_SYS) return std::nullopt;
-  const Result<rpc::authsys_parms> parms = xdr::decode<rpc::authsys_parms>(cred.body, "AUTH_SYS");
-  if (!parms) return std::nullopt;
-  who.uid = parms->uid;
-  who.gid = parms->gid;
-  who.groups = parms->gids;
-  if (who.uid != 0 && who.in_group(0)) {
-    tree::Principal squashed = who;
-    if (squashed.gid == 0) squashed.gid = tree::Principal::kAnonymous;
-    std::erase(squashed.groups, 0u);
-    who.squashed = std::make_shared<const tree::Principal>(std::move(squashed));
-  }
-  if (squash_root && who.squashed) return *who.squashed;
-  if (squash_root && who.uid == 0) {
-    who.uid = who.gid = tree::Principal::kAnonymous;
-    who.groups.clear();
-  }
-  return who;
-}
 
 std::vector<nfs_opnum4> operations_in(ConstBytes arguments) {
   std::vector<nfs_opnum4> ops;
@@ -170,31 +147,69 @@ bool Dispatcher::prepare(Exchange& x) {
     return false;
   }
   x.arguments = in.position();
+  const bool known = x.header.rpcvers == rpc::kRpcVersion;
+  const bool secure = known && x.header.cred.flavor == rpc::RPCSEC_GSS;
+  if (!(secure ? verify(x) : believe(x, known))) return false;
+  const bool compound =
+      known && x.header.prog == NFS4_PROGRAM && x.header.vers == NFS_V4 && x.header.proc == NFSPROC4_COMPOUND;
+  if (compound && faults_.armed()) x.ops = operations_in(ConstBytes(x.message).subspan(x.arguments));
+  return true;
+}
+
+// Takes the caller's word for who he is, or refuses the call. `known`: the RPC version is 2, so there is a
+// credential.
+bool Dispatcher::believe(Exchange& x, bool known) {
+  MutexLock lock(core_.mutex);
+  x.boot = core_.boot;
+  // If the AUTH_SYS credentials of the peer are not accepted (links/peer_check.h), only its NULL calls are
+  // executed: they show the peer that the server is there. All other calls are refused (RFC 5531 section 9:
+  // "AUTH_TOOWEAK ... rejected for security reasons").
+  if (!x.link->believed() && known && x.header.proc != NFSPROC4_NULL) {
+    answer(x, denied_with(rpc::AUTH_TOOWEAK));
+    transmit(x);
+    return false;
+  }
+  if (!known) return true;
+  const auto who = security::principal_of(x.header.cred);
+  if (!who) {
+    answer(x, denied_with(rpc::AUTH_BADCRED));
+    transmit(x);
+    return false;
+  }
+  x.who = core_.switches.anonymous_root ? security::without_root(*who) : *who;
+  return true;
+}
+
+// Verifies a call under RPCSEC_GSS and unwraps its arguments; answers calls that control contexts. Nothing of
+// the connection counts: the caller proves who he is.
+bool Dispatcher::verify(Exchange& x) {
+  std::string address;
   {
     MutexLock lock(core_.mutex);
     x.boot = core_.boot;
-    // If the AUTH_SYS credentials of the peer are not accepted (links/peer_check.h), only its NULL calls are
-    // executed: they show the peer that the server is there. All other calls are refused (RFC 5531 section 9:
-    // "AUTH_TOOWEAK ... rejected for security reasons").
-    if (!x.link->believed() && x.header.rpcvers == rpc::kRpcVersion && x.header.proc != NFSPROC4_NULL) {
-      answer(x, denied_with(rpc::AUTH_TOOWEAK));
-      transmit(x);
-      return false;
-    }
-    const auto who = x.header.rpcvers == rpc::kRpcVersion
-                         ? principal_of(x.header.cred, core_.switches.anonymous_root)
-                         : std::optional<tree::Principal>(tree::Principal{});
-    if (!who) {
-      answer(x, denied_with(rpc::AUTH_BADCRED));
-      transmit(x);
-      return false;
-    }
-    x.who = *who;
+    address = x.link->standing.address;
   }
-  const bool compound = x.header.rpcvers == rpc::kRpcVersion && x.header.prog == NFS4_PROGRAM &&
-                        x.header.vers == NFS_V4 && x.header.proc == NFSPROC4_COMPOUND;
-  if (compound && faults_.armed()) x.ops = operations_in(ConstBytes(x.message).subspan(x.arguments));
-  return true;
+  // "common implementation practice appears to be to return ... an auth_stat of AUTH_REJECTEDCRED" where
+  // there is no RPCSEC_GSS (RFC 2203 section 5.2.3.2).
+  auto verdict = security::Verdict::refuse(rpc::AUTH_REJECTEDCRED);
+  if (contexts_ != nullptr) {
+    if (std::exchange(contexts_boot_, x.boot) != x.boot) contexts_->forget();
+    verdict = contexts_->judge(x.header, x.message, x.arguments, address, Clock::now());
+  }
+  MutexLock lock(core_.mutex);
+  switch (verdict.kind) {
+    case security::Verdict::Kind::kExecute:
+      x.protection = std::move(verdict.call);
+      x.arguments = verdict.arguments;
+      x.who = x.protection->who();
+      if (core_.switches.anonymous_root) x.who = security::without_root(x.who);
+      return true;
+    case security::Verdict::Kind::kAnswer: x.reply = std::move(verdict.reply); break;
+    case security::Verdict::Kind::kRefuse: answer(x, denied_with(verdict.why)); break;
+    case security::Verdict::Kind::kDrop: x.link->call_dropped(); return false;
+  }
+  transmit(x);
+  return false;
 }
 
 FaultEvent Dispatcher::event_of(const Exchange& x, FaultEvent::Kind kind) const {
@@ -266,8 +281,10 @@ void Dispatcher::execute(const ExchangePtr& x) {
       answer(*x, accepted_with(rpc::PROC_UNAVAIL));
     } else {
       if (x->run == nullptr) {
+        nfs::ReplyRoom room;
+        if (x->protection) room = {x->protection->front(), x->protection->behind()};
         x->run = std::make_unique<nfs::CompoundRun>(core_, x->link, x->who, h.xid, std::move(x->message),
-                                                    x->arguments);
+                                                    x->arguments, room);
         x->patient = core_.switches.conflict_wait.count() > 0 && held_back_.size() < kMostHeldBack;
         if (!x->run->start(std::move(x->orders), x->patient)) answer(*x, accepted_with(rpc::GARBAGE_ARGS));
       } else {
@@ -288,26 +305,34 @@ void Dispatcher::execute(const ExchangePtr& x) {
 }
 
 void Dispatcher::answer(Exchange& x, const rpc::reply_header& given) {
-  rpc::reply_header header = given;
-  header.xid = x.header.xid;
+  x.reply_header = given;
+  x.reply_header.xid = x.header.xid;
   x.reply.clear();
-  x.reply.reserve(nfs::kReplyHeaderBytes);
   x.items.clear();
+  if (x.protection) return x.reply.resize(x.protection->front());
+  x.reply.reserve(nfs::kReplyHeaderBytes);
   xdr::Encoder out(x.reply);
-  if (!out(header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
+  if (!out(x.reply_header)) log::error("filer: a reply cannot be encoded: {}", out.failure());
 }
 
 // Copies the RPC header into the room that the run has left in front of its reply, so READ's data is not
-// moved.
+// moved. Under RPCSEC_GSS begin_reply() does.
 void Dispatcher::answer(Exchange& x, nfs::CompoundRun& run) {
   answer(x, accepted_with(rpc::SUCCESS));
   ByteVector reply = std::move(run.reply());
-  std::copy_n(x.reply.begin(), nfs::kReplyHeaderBytes, reply.begin());
+  if (!x.protection) std::copy_n(x.reply.begin(), nfs::kReplyHeaderBytes, reply.begin());
   x.reply = std::move(reply);
   x.items = run.items();
 }
 
+// Faults see a reply as it is sent: they play an attacker on the network.
 void Dispatcher::begin_reply(const ExchangePtr& x) {
+  if (x->protection) {
+    // The client will not ask again on this connection, whatever it is: "A requester MUST NOT retry a request
+    // unless the connection the request was sent over was lost" (RFC 8881 section 2.9.2).
+    if (!x->protection->seal(x->reply_header, x->reply)) return x->link->close(false);
+    if (x->protection->who().security != tree::Flavor::kKrb5) x->items.clear();  // READ's data is wrapped
+  }
   x->phase = FaultEvent::Kind::kReply;
   x->actions = faults_.match(event_of(*x, FaultEvent::Kind::kReply));
   x->next_action = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dispatcher: takes an RPC message through the server to its reply, and applies the fault plan to both.
 //
-// A call passes through request faults, execution, reply faults and transmission. A fault can park the call,
+// A call under RPCSEC_GSS is verified first, without the server's lock. A call passes through request faults,
+// execution, protection of the reply (RPCSEC_GSS), reply faults and transmission. A fault can park the call,
 // which then continues later on the loop, or end it. A COMPOUND that conflicts with a delegation waits for a
 // limited time until the delegation is returned. A parked call is dropped if the server restarted meanwhile,
 // as in a crash.
@@ -17,6 +18,7 @@
 #include "filer/fault_plan.h"
 #include "filer/nfs/compound.h"
 #include "filer/nfs/core.h"
+#include "filer/security/gss_contexts.h"
 
 namespace nfsrdma::filer {
 
@@ -30,6 +32,9 @@ class Dispatcher {
 
   Dispatcher(nfs::Core& core, FaultPlan& faults, Environment environment);
   ~Dispatcher();
+
+  // From now on RPCSEC_GSS is answered. Before the first connection.
+  void accept_contexts(std::unique_ptr<security::GssContexts> contexts) { contexts_ = std::move(contexts); }
 
   // Returns false if a fault closed the new connection.
   bool accepted(const links::LinkPtr& link);
@@ -46,6 +51,8 @@ class Dispatcher {
   void begin(const links::LinkPtr& link, ByteVector message);
   void go_on(const ExchangePtr& x);
   bool prepare(Exchange& x);
+  bool believe(Exchange& x, bool known);
+  bool verify(Exchange& x);
   void execute(const ExchangePtr& x);
   void answer(Exchange& x, const rpc::reply_header& header);
   void answer(Exchange& x, nfs::CompoundRun& run);
@@ -71,6 +78,8 @@ class Dispatcher {
   nfs::Core& core_;
   FaultPlan& faults_;
   Environment environment_;
+  std::unique_ptr<security::GssContexts> contexts_;  // null: no RPCSEC_GSS
+  uint64_t contexts_boot_ = 0;                       // the instance of the server that they belong to
   // Replies that wait until later replies of the connection have overtaken them (fault::HoldBehind).
   std::map<links::LinkId, std::vector<Held>> held_;
   std::map<links::LinkId, nfs4::clientid4> last_client_;  // client of the last SEQUENCE on each connection

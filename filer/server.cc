@@ -58,6 +58,11 @@ Server::Impl::Impl(nfs::Options options, Loop* given)
 
 Result<> Server::Impl::open() {
   NFSRDMA_TRY(export_directories());
+  if (core.options.kerberos) {
+    auto contexts = security::GssContexts::open(core.options.keytab, core.options.accounts);
+    if (!contexts) return fail(std::move(contexts).error());
+    dispatcher.accept_contexts(*std::move(contexts));
+  }
   // Connections use at most half of the process's file descriptors, so that accept(2) does not fail for lack
   // of one.
   rlimit files{};
@@ -86,6 +91,7 @@ Result<> Server::Impl::export_directories() {
   for (tree::HostExport directory : core.options.directories) {
     directory.exports = core.options.directories.size();
     NFSRDMA_TRY(core.tree.add_directory(directory, key));
+    core.tree.set_flavors(directory.path, core.flavors_of(directory.path));
   }
   if (!core.options.directories.empty()) forget_removed_later();
   return {};

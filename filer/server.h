@@ -160,6 +160,7 @@ class Server {
   void set_read_only(std::string_view export_path, bool read_only);
   void set_space(std::string_view export_path, uint64_t bytes_total);
   void set_limits(std::string_view export_path, uint64_t max_io, size_t max_name);
+  void set_flavors(std::string_view export_path, const tree::Flavors& flavors);
 
  private:
   struct Impl;

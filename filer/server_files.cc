@@ -138,6 +138,11 @@ void Server::set_space(std::string_view export_path, uint64_t bytes_total) {
   impl_->for_path(export_path, [&](tree::Node& node) { node.fs->bytes_total = bytes_total; });
 }
 
+void Server::set_flavors(std::string_view export_path, const tree::Flavors& flavors) {
+  MutexLock lock(impl_->core.mutex);
+  impl_->core.tree.set_flavors(export_path, flavors);
+}
+
 void Server::set_limits(std::string_view export_path, uint64_t max_io, size_t max_name) {
   impl_->for_path(export_path, [&](tree::Node& node) {
     node.fs->max_io = max_io;

@@ -21,6 +21,7 @@ constexpr uint16_t kRdmaPort = 20049;
 constexpr const char* kFooter = R"(
 EXPORT is DIR, a directory of this host, found at its own path; or memory[:SIZE], found at /memory (SIZE of
 its data, with K, M, G or T; else half of this host's memory); or /PATH=DIR, /PATH=memory[:SIZE], found at /PATH.
+",sec=LIST" behind it gives this export a list of its own in place of that of --sec, as in "/srv/data,sec=krb5p:krb5i".
 
 Run as root, the server acts as its callers by their AUTH_SYS user and groups; user 0 becomes 65534, and nobody is in
 group 0, unless --no-root-squash is given. It takes callers from ports below 1024 only, which only root has on most machines.
@@ -28,6 +29,11 @@ Run by anybody else, every caller is that user: callers on this machine must be 
 all taken, and files get no set-user-ID and set-group-ID bits. Others are answered AUTH_TOOWEAK.
 --insecure takes callers from any port and of any user. Nothing protects against root of a client machine, or whoever can
 send packets in its name: this is a server for networks one trusts, as any NFS server with AUTH_SYS.
+
+With krb5 (who calls is proven), krb5i (nothing is changed on the way) or krb5p (nothing is read on the way) callers prove who
+they are, and may come from any port and machine. The keytab has a key of nfs/HOST. A principal is the local user that
+auth_to_local of krb5.conf says, else nobody. Run by an ordinary user, the server acts as that user for his principal only;
+others read what everybody may read.
 
 A fault RULE: EVENT [OPERATION] [nth N] [times N|always|every N]: ACTION, for example
   "request WRITE nth 3: cut"   "reply RENAME always: delay 50"   "request OPEN times 2: answer OPEN DELAY"
@@ -42,6 +48,8 @@ Signals: TERM and INT end it. Exit status: 0 ended by a signal, 1 failed, 2 usag
 tl::unexpected<Failure> usage(std::string text) {
   return refuse(ToolExit::kUsage, std::move(text));
 }
+
+constexpr const char* kFlavorWords = "sys, krb5, krb5i and krb5p, each once, with ':' between them";
 
 struct Endpoint {
   std::string address;
@@ -97,11 +105,29 @@ struct Exporting {
   bool sync = true;
 };
 
-Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand& command) {
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Takes ",sec=LIST" off the end of an EXPORT. A directory that has such a name is meant as it is.
+Outcome<std::optional<filer::tree::Flavors>> take_flavors(std::string& text) {
+  constexpr std::string_view kMark = ",sec=";
+  const size_t mark = text.rfind(kMark);
+  if (mark == std::string::npos || exists(text)) return std::nullopt;
+  const auto flavors = filer::tree::Flavors::parse(std::string_view(text).substr(mark + kMark.size()));
+  if (!flavors) return usage(fmt::format("\"{}\": sec= is a list of {}", text, kFlavorWords));
+  text.resize(mark);
+  return flavors;
+}
+
+Outcome<> add_export(std::string text, const Exporting& how, FilerCommand& command) {
+  const auto flavors = take_flavors(text);
+  if (!flavors) return tl::unexpected(flavors.error());
   std::string path;
   std::string what = text;
   const size_t equals = text.find('=');
-  if (text.starts_with('/') && equals != std::string::npos && !std::filesystem::exists(text)) {
+  if (text.starts_with('/') && equals != std::string::npos && !exists(text)) {
     path = text.substr(0, equals);
     what = text.substr(equals + 1);
   }
@@ -113,6 +139,7 @@ Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand
       command.memory_bytes[path] = *bytes;
     }
     command.options.exports.push_back(path);
+    if (*flavors) command.options.export_flavors[path] = **flavors;
     return {};
   }
   std::error_code error;
@@ -120,6 +147,7 @@ Outcome<> add_export(const std::string& text, const Exporting& how, FilerCommand
   if (error) return refuse(ToolExit::kFailed, fmt::format("{}: {}", what, error.message()));
   if (path.empty()) path = directory;
   if (path == "/") return usage("\"/\" cannot be a directory's path: give /PATH=DIR");
+  if (*flavors) command.options.export_flavors[path] = **flavors;
   command.options.directories.push_back(
       {.path = path,
        .directory = directory,
@@ -178,6 +206,8 @@ struct Given {
   std::string rdma_fabrics = "software,verbs";
   std::string rdma_versions = "1,2";
   std::string delegations = "none";
+  std::string security = "sys";
+  std::string keytab;
   std::string state_directory;
   std::string fault_plan;
   std::vector<std::string> faults;
@@ -226,6 +256,14 @@ struct Given {
     app.add_flag("--insecure", insecure,
                  "take callers from ports of 1024 and more (run as root), and of other users of this machine "
                  "(run by anybody else)");
+    app.add_option(
+           "--sec", security,
+           "the security that exports accept, best first: krb5p, krb5i, krb5, sys; clients choose by it")
+        ->type_name("LIST")
+        ->capture_default_str();
+    app.add_option("--keytab", keytab,
+                   "the keys of nfs/HOST for krb5, krb5i and krb5p; default: the system's, /etc/krb5.keytab")
+        ->type_name("FILE");
     app.add_flag("--async", async, "answer changes of names before they are on the disk");
     app.add_option("--delegations", delegations,
                    "none, read or write; this host's own programs do not recall them")
@@ -269,6 +307,23 @@ Outcome<> set_addresses(const Given& given, filer::nfs::Options& options) {
   return {};
 }
 
+Outcome<> set_security(const Given& given, filer::nfs::Options& options) {
+  const auto flavors = filer::tree::Flavors::parse(given.security);
+  if (!flavors) return usage(fmt::format("--sec \"{}\": it is a list of {}", given.security, kFlavorWords));
+  options.flavors = *flavors;
+  options.keytab = given.keytab;
+  // --sec counts for the exports without a list of their own.
+  const auto accepts = [&options](const std::string& path) {
+    const auto own = options.export_flavors.find(path);
+    return (own == options.export_flavors.end() ? options.flavors : own->second).has_kerberos();
+  };
+  for (const std::string& path : options.exports) options.kerberos |= accepts(path);
+  for (const auto& exported : options.directories) options.kerberos |= accepts(exported.path);
+  if (!given.keytab.empty() && !options.kerberos)
+    return usage("--keytab is given, and no export has krb5: --sec krb5p:krb5i:krb5:sys");
+  return {};
+}
+
 Outcome<FilerCommand> command_of(const Given& given) {
   FilerCommand command;
   command.options.exports.clear();
@@ -296,6 +351,7 @@ Outcome<FilerCommand> command_of(const Given& given) {
   for (const std::string& text : given.exports) {
     if (auto added = add_export(text, how, command); !added) return tl::unexpected(std::move(added).error());
   }
+  if (auto set = set_security(given, command.options); !set) return tl::unexpected(std::move(set).error());
   command.options.state_directory = given.state_directory;
   if (given.state_directory.empty() && !command.options.directories.empty())
     command.options.state_directory = usual_state_directory();

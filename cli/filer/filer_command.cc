@@ -44,6 +44,9 @@ void set_identity(filer::nfs::Options& options) {
 // Advice for a failed start; begins with "; ", or is empty.
 std::string start_advice(const Error& error) {
   const std::string_view op = error.op;
+  if (error.layer == Layer::kSecurity)
+    return "; give a keytab with a key of nfs/HOST, HOST being this server's name for its clients, with "
+           "--keytab FILE";
   if (op == "state directory") return "; give another with --state-dir DIR";
   if (op != "listen") return {};
   switch (error.errnum) {

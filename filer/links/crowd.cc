@@ -11,11 +11,11 @@ namespace {
 
 // The owner of a connection: its address and, if it has used a session, the principal of that session.
 using Address = std::string;
-using Owner = std::tuple<Address, bool, rpc::auth_flavor, uint32_t>;
+using Owner = std::tuple<Address, bool, rpc::auth_flavor, uint32_t, std::string>;
 
 Owner owner_of(const Link& link) {
   const Link::Standing& s = link.standing;
-  return {s.address, s.has_session, s.owner.flavor, s.owner.uid};
+  return {s.address, s.has_session, s.owner.flavor, s.owner.uid, s.owner.name};
 }
 
 // The key with the highest count.

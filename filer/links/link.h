@@ -54,6 +54,9 @@ class Link {
   virtual void send_raw(ByteVector bytes) = 0;
   // Closes the connection after everything queued is sent. With `abort` it closes at once, with a reset.
   virtual void close(bool abort) = 0;
+  // Called when one of its calls gets no reply. Over RDMA the connection ends: that call would keep a credit
+  // and the memory that it offers. "the replier ... MAY disconnect the connection" (RFC 8881 section 2.9.2).
+  virtual void call_dropped() {}
   // Sets the credits granted in each reply from the next one on. Does nothing over TCP.
   virtual void grant(uint32_t credits) { (void)credits; }
   // Called when the peer first uses a session. An RDMA link then grants all its credits.

@@ -31,6 +31,7 @@ class RdmaLink final : public Link,
   void send(ByteVector message, BulkPlaces items) override;
   void send_raw(ByteVector bytes) override;
   void close(bool abort) override;
+  void call_dropped() override { close(false); }
   void grant(uint32_t credits) override;
   void recognised() override;
   size_t held_bytes() const override { return ended_ ? 0 : responder_.held_bytes(); }

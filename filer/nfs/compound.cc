@@ -2,6 +2,7 @@
 #include "filer/nfs/compound.h"
 
 #include "filer/nfs/ops.h"
+#include "filer/nfs/security_policy.h"
 #include "transport/runtime/log.h"
 #include "xdr/support/utf8.h"
 
@@ -120,10 +121,11 @@ nfsstat4 need_current(const Context& c) {
 }
 
 CompoundRun::CompoundRun(Core& core, links::LinkPtr link, tree::Principal who, rpc::Xid xid,
-                         ByteVector message, size_t arguments)
+                         ByteVector message, size_t arguments, ReplyRoom room)
     : c_(core, std::move(link), std::move(who)),
       message_(std::move(message)),
-      in_(ConstBytes(message_).subspan(arguments)) {
+      in_(ConstBytes(message_).subspan(arguments)),
+      reply_room_(room) {
   executed_.link = c_.link->id();
   executed_.xid = xid;
   executed_.who = c_.who;
@@ -137,7 +139,7 @@ bool CompoundRun::start(CompoundOrders orders, bool patient) {
   c_.operations = call.operations;
   // The sender fills in the RPC header; seal() fills in status and the number of results.
   c_.reply.reserve(kUsualReplyBytes);
-  c_.reply.resize(kReplyHeaderBytes);
+  c_.reply.resize(reply_room_.front);
   xdr::Encoder x(c_.reply);
   x(uint32_t{0}) && x.opaque(call.tag, kMaxTag) && x(uint32_t{0});
   if (call.minorversion != 1) {
@@ -186,17 +188,16 @@ void CompoundRun::run_sequence() {
     note(OP_SEQUENCE, nullptr, true);
     return seal();
   }
-  const Message message{
-      .digest = digest_of(in_.rest(), c_.operations),
-      .request_bytes = message_.size(),
-      .reply_bytes = c_.reply.size() + kSequenceBytes + (c_.alone() ? 0 : kBareResultBytes)};
+  const Message message{.digest = digest_of(in_.rest(), c_.operations),
+                        .request_bytes = message_.size(),
+                        .reply_bytes = c_.reply.size() + reply_room_.behind + kSequenceBytes +
+                                       (c_.alone() ? 0 : kBareResultBytes)};
   SequenceVerdict verdict = begin_sequence(c_, args, message);
   if (c_.client != nullptr) executed_.client = c_.client->id;
   if (verdict.kind == SequenceVerdict::Kind::kReplay) {
-    c_.reply = verdict.kept->reply;
-    items_ = verdict.kept->items;
+    take_kept(*verdict.kept);
     executed_.replay = true;
-    executed_.status = static_cast<nfsstat4>(load_be32(c_.reply.data() + kReplyHeaderBytes));
+    executed_.status = static_cast<nfsstat4>(load_be32(c_.reply.data() + reply_room_.front));
     done_ = true;
     if (c_.core.options.journal) c_.core.journal.record(executed_);
     c_.core.changed.notify_all();
@@ -218,6 +219,14 @@ void CompoundRun::run_sequence() {
     return;
   }
   run_rest();
+}
+
+// The retry may have another security service than the request had, and so other room in front.
+void CompoundRun::take_kept(const state::Slot& kept) {
+  c_.reply.resize(reply_room_.front);
+  c_.reply.insert(c_.reply.end(), kept.reply.begin() + static_cast<ptrdiff_t>(kept.front), kept.reply.end());
+  items_ = kept.items;
+  for (rpc::BulkPlace& item : items_) item.offset = item.offset - kept.front + reply_room_.front;
 }
 
 // "the next operation in COMPOUND ... having the error NFS4ERR_RETRY_UNCACHED_REP"; an illegal operation
@@ -266,7 +275,7 @@ size_t CompoundRun::room() const {
   size_t limit = fore.ca_maxresponsesize;
   if (c_.sequence.sa_cachethis) limit = std::min<size_t>(limit, fore.ca_maxresponsesize_cached);
   // Keep room for the error result of the next operation.
-  const size_t used = c_.reply.size() + (c_.last() ? 0 : kBareResultBytes);
+  const size_t used = c_.reply.size() + reply_room_.behind + (c_.last() ? 0 : kBareResultBytes);
   return limit > used ? limit - used : 0;
 }
 
@@ -302,6 +311,11 @@ void CompoundRun::run_one(nfs_opnum4 op) {
     if (status_ == NFS4ERR_DELAY && c_.delegation_in_the_way && patient_) {
       held_back_ = true;
       return take_back();
+    }
+    if (status_ == NFS4_OK && puts_filehandle(op) && !accepts(c_, *c_.current.node) &&
+        answers_for_policy(in_, c_.operations - c_.index - 1)) {
+      take_back();
+      put_status(op, NFS4ERR_WRONGSEC);
     }
     if (sequenced_ && may_end_sessions(op)) {
       c_.session = c_.core.clients.find(c_.sequence.sa_sessionid);
@@ -398,10 +412,10 @@ void CompoundRun::seal() {
   if (done_) return;
   done_ = true;
   c_.core.save_clients();
-  std::byte* const results = c_.reply.data() + kReplyHeaderBytes;
+  std::byte* const results = c_.reply.data() + reply_room_.front;
   store_be32(results, status_);
   store_be32(results + 8 + xdr_padded(load_be32(results + 4)), results_);
-  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, c_.reply, items_);
+  if (sequenced_) finish_sequence(c_.core, c_.sequence, c_.operations, {c_.reply, items_, reply_room_.front});
   executed_.status = status_;
   if (c_.core.options.journal) c_.core.journal.record(executed_);
   c_.core.changed.notify_all();

@@ -22,6 +22,14 @@ namespace nfsrdma::filer::nfs {
 // Bytes in front of COMPOUND4res: xid, REPLY, MSG_ACCEPTED, an empty verifier, SUCCESS.
 inline constexpr size_t kReplyHeaderBytes = 24;
 
+// What the sender adds to the results of a COMPOUND. Both count for the session's limits: ca_maxresponsesize
+// includes "the RPC headers (including security flavor credentials and verifiers)" (RFC 8881 section
+// 18.36.3).
+struct ReplyRoom {
+  size_t front = kReplyHeaderBytes;  // bytes in front of COMPOUND4res
+  size_t behind = 0;                 // at most so many bytes behind it
+};
+
 // What fault rules want of a COMPOUND.
 struct CompoundOrders {
   // Operations that are not executed but answered with this status, once each.
@@ -33,7 +41,7 @@ class CompoundRun {
  public:
   // `message` is the whole RPC call and `arguments` the offset of COMPOUND4args in it.
   CompoundRun(Core& core, links::LinkPtr link, tree::Principal who, rpc::Xid xid, ByteVector message,
-              size_t arguments);
+              size_t arguments, ReplyRoom room = {});
 
   // Returns false if the arguments are not a COMPOUND (GARBAGE_ARGS); reply() is then empty. If `patient` is
   // false, a conflict with a delegation is answered NFS4ERR_DELAY and does not stop the run.
@@ -44,7 +52,7 @@ class CompoundRun {
   // Continues after a stop. If the session is gone meanwhile, nothing more is executed and reply() is empty.
   void resume(bool patient);
 
-  // The RPC reply. The sender fills in its first kReplyHeaderBytes. Empty if there is no reply.
+  // The RPC reply. The sender fills in its first ReplyRoom::front bytes. Empty if there is no reply.
   ByteVector& reply() { return c_.reply; }
   // Positions of READ's data and READLINK's text in reply().
   const links::BulkPlaces& items() const { return items_; }
@@ -59,6 +67,8 @@ class CompoundRun {
   nfs4::nfsstat4 perform(nfs4::nfs_opnum4 op);
   nfs4::nfsstat4 check_position(nfs4::nfs_opnum4 op) const;
   size_t room() const;
+  // Makes a reply of the reply cache the reply.
+  void take_kept(const state::Slot& kept);
   nfs4::nfsstat4 too_big() const;
   // Removes the last result from the reply.
   void take_back();
@@ -77,6 +87,7 @@ class CompoundRun {
   Context c_;
   ByteVector message_;
   xdr::Decoder in_;
+  const ReplyRoom reply_room_;
   links::BulkPlaces items_;
   CompoundOrders orders_;
   uint32_t results_ = 0;

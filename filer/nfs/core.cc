@@ -44,13 +44,21 @@ Core::Core(const Options& given, BackChannel::Environment environment)
                      std::erase_if(denied_locks_, [&](const DeniedLock& d) { return d.client == client.id; });
                    }}),
       back(std::move(environment)) {
-  for (const std::string& path : options.exports) tree.add_export(path);
+  for (const std::string& path : options.exports) {
+    tree.add_export(path);
+    tree.set_flavors(path, flavors_of(path));
+  }
   // A value that differs between servers and between two starts of one server.
   boot =
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >> 10 & 0x3fffffff;
   if (boot == 0) boot = 1;
   clients.restart(boot);
   renew_write_verifier();
+}
+
+const tree::Flavors& Core::flavors_of(const std::string& path) const {
+  const auto own = options.export_flavors.find(path);
+  return own == options.export_flavors.end() ? options.flavors : own->second;
 }
 
 void Core::restart(bool forget_reclaims) {

@@ -35,6 +35,8 @@ class Core {
     tree.preserve_unlinked(switches.preserve_unlinked);
     tree.tell_changes(switches.change_told);
   }
+  // The flavors that the options give an export.
+  const tree::Flavors& flavors_of(const std::string& path) const;
   // Drops everything that a restart loses. The caller closes the links.
   void restart(bool forget_reclaims);
   // At start: takes over what the previous run has stored. Begins a grace period if any client may reclaim.

@@ -3,17 +3,13 @@
 // SECINFO_NO_NAME (RFC 8881 sections 18.8, 18.13, 18.14, 18.19 to 18.21, 18.27 to 18.29, 18.45).
 
 #include "filer/nfs/ops.h"
+#include "filer/nfs/security_policy.h"
 
 namespace nfsrdma::filer::nfs {
 
 using namespace nfs4;
 
 namespace {
-
-// All file systems accept all flavors that this server knows, best first.
-std::vector<secinfo4> flavors() {
-  return {{rpc::AUTH_SYS, {}}, {rpc::AUTH_NONE, {}}};
-}
 
 tree::Answer<tree::NodePtr> look_up(Context& c, const std::string& name) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return tree::refuse(status);
@@ -71,6 +67,7 @@ RESTOREFH4res execute(Context& c, const RESTOREFH4args&) {
 LOOKUP4res execute(Context& c, const LOOKUP4args& args) {
   const tree::Answer<tree::NodePtr> node = look_up(c, args.objname);
   if (!node) return refused<LOOKUP4res>(node.error());
+  if (!accepts(c, **node)) return refused<LOOKUP4res>(NFS4ERR_WRONGSEC);
   c.go_to(*node);
   return {};
 }
@@ -78,27 +75,28 @@ LOOKUP4res execute(Context& c, const LOOKUP4args& args) {
 LOOKUPP4res execute(Context& c, const LOOKUPP4args&) {
   const tree::Answer<tree::NodePtr> node = look_up_parent(c);
   if (!node) return refused<LOOKUPP4res>(node.error());
+  if (!accepts(c, **node)) return refused<LOOKUPP4res>(NFS4ERR_WRONGSEC);
   c.go_to(*node);
   return {};
 }
 
-// "On success, the current filehandle is consumed" (section 2.6.3.1.1.8).
+// "On success, the current filehandle is consumed" (section 2.6.3.1.1.8). Both operations are open to every
+// flavor: "The NFSv4.1 server MUST NOT return NFS4ERR_WRONGSEC from SECINFO or SECINFO_NO_NAME."
 SECINFO4res execute(Context& c, const SECINFO4args& args) {
   const tree::Answer<tree::NodePtr> node = look_up(c, args.name);
   if (!node) return refused<SECINFO4res>(node.error() == NFS4ERR_SYMLINK ? NFS4ERR_NOTDIR : node.error());
   c.go_to(nullptr);
-  return {NFS4_OK, flavors()};
+  return {NFS4_OK, security_of(*(*node)->fs)};
 }
 
 SECINFO_NO_NAME4res execute(Context& c, const SECINFO_NO_NAME4args& args) {
   if (const nfsstat4 status = need_current(c); status != NFS4_OK) return refused<SECINFO_NO_NAME4res>(status);
-  if (args.style == SECINFO_STYLE4_PARENT) {
-    const tree::Answer<tree::NodePtr> node = look_up_parent(c);
-    if (!node)
-      return refused<SECINFO_NO_NAME4res>(node.error() == NFS4ERR_SYMLINK ? NFS4ERR_NOTDIR : node.error());
-  }
+  tree::Answer<tree::NodePtr> node = c.current.node;
+  if (args.style == SECINFO_STYLE4_PARENT) node = look_up_parent(c);
+  if (!node)
+    return refused<SECINFO_NO_NAME4res>(node.error() == NFS4ERR_SYMLINK ? NFS4ERR_NOTDIR : node.error());
   c.go_to(nullptr);
-  return {NFS4_OK, flavors()};
+  return {NFS4_OK, security_of(*(*node)->fs)};
 }
 
 }  // namespace nfsrdma::filer::nfs

@@ -3,6 +3,7 @@
 
 #include "filer/nfs/delegations.h"
 #include "filer/nfs/ops.h"
+#include "filer/nfs/security_policy.h"
 #include "filer/nfs/stateid_use.h"
 
 namespace nfsrdma::filer::nfs {
@@ -106,6 +107,8 @@ nfsstat4 Opening::find_file() {
   if (!by_name()) return found(c_.current.node);
   const tree::NodePtr dir = c_.current.node;
   if (!dir->is_directory()) return NFS4ERR_NOTDIR;
+  // A file that the name leads to is of the directory's file system.
+  if (!accepts(c_, *dir)) return NFS4ERR_WRONGSEC;
   if (const nfsstat4 status = c_.core.tree.check_name(*dir->fs, args_.claim.file); status != NFS4_OK)
     return status;
   if (!tree::may(*dir, c_.who, tree::kMayExecute)) return NFS4ERR_ACCESS;

@@ -6,6 +6,7 @@
 // what the encoder will write.
 
 #include "filer/nfs/ops.h"
+#include "filer/nfs/security_policy.h"
 
 namespace nfsrdma::filer::nfs {
 
@@ -36,6 +37,13 @@ nfsstat4 check_start(const Context& c, const tree::Node& dir, const READDIR4args
   return c.core.tree.issued(dir, args.cookie) ? NFS4_OK : NFS4ERR_BAD_COOKIE;
 }
 
+entry4 entry_with_error(const tree::NamedNode& entry, nfsstat4 error) {
+  entry4 bare{entry.cookie, entry.name, {}};
+  bare.attrs.attrmask.set(FATTR4_RDATTR_ERROR);
+  bare.attrs.rdattr_error = error;
+  return bare;
+}
+
 // "In some cases, the server may encounter an error while obtaining the attributes for a directory entry.
 // Instead of returning an error for the entire READDIR operation, the server can instead return the attribute
 // rdattr_error. ... If the client does not request the attribute, the server has no choice but to return
@@ -44,15 +52,18 @@ tree::Answer<entry4> make_entry(const Context& c, const tree::NamedNode& entry, 
                                 const bitmap4& wanted) {
   const nfsstat4 error = may_search ? entry.error : NFS4ERR_ACCESS;
   if (error != NFS4_OK) {
-    entry4 bare{entry.cookie, entry.name, {}};
-    if (wanted.empty()) return bare;
+    if (wanted.empty()) return entry4{entry.cookie, entry.name, {}};
     if (!wanted.test(FATTR4_RDATTR_ERROR)) return tree::refuse(error);
-    bare.attrs.attrmask.set(FATTR4_RDATTR_ERROR);
-    bare.attrs.rdattr_error = error;
-    return bare;
+    return entry_with_error(entry, error);
   }
-  // If another file system is mounted on the entry, return the attributes of its root.
-  const tree::NodePtr node = tree::Tree::top(entry.node);
+  // If another file system is mounted on the entry, return the attributes of its root. A caller whose flavor
+  // that file system does not accept learns so; READDIR itself must not answer NFS4ERR_WRONGSEC (section
+  // 2.6.3.1.1.7), so without rdattr_error he gets the attributes of the directory that is covered.
+  tree::NodePtr node = tree::Tree::top(entry.node);
+  if (!accepts(c, *node)) {
+    if (wanted.test(FATTR4_RDATTR_ERROR)) return entry_with_error(entry, NFS4ERR_WRONGSEC);
+    node = entry.node;
+  }
   return entry4{entry.cookie, entry.name, tree::read_attributes(c.core.tree, *node, wanted, c.core.facts())};
 }
 

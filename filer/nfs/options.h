@@ -8,10 +8,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "filer/links/believed.h"
+#include "filer/security/identity.h"
 #include "filer/state/clients.h"
 #include "filer/state/states.h"
 #include "filer/tree/host_export.h"
@@ -47,6 +49,13 @@ struct Options {
   RdmaListenOptions rdma{};
   std::vector<std::string> exports = {"/export"};  // exports kept in memory
   std::vector<tree::HostExport> directories{};     // exports that are directories of the host
+  // The flavors that exports accept, best first, and those of single exports, by path.
+  tree::Flavors flavors{tree::Flavor::kSys};
+  std::map<std::string, tree::Flavors> export_flavors{};
+  // RPCSEC_GSS is answered with the keys of a keytab. Otherwise it is AUTH_REJECTEDCRED.
+  bool kerberos = false;
+  std::string keytab{};  // empty: the system's default
+  security::Identities::Lookup accounts = security::account_of;
   // Directory for what the next run must know (state/stable_storage.h): which clients may reclaim, and the
   // key of filehandles. Empty: nothing is stored, and neither survives the process.
   std::string state_directory{};
@@ -108,7 +117,7 @@ struct Switches {
   tree::ChangeTold change_told = tree::ChangeTold::kTrue;
   bool shows_acls = false;      // `acl` of objects in memory can be read
   bool refuses_acls = false;    // GETATTR of `acl` is NFS4ERR_ACCESS (section 6.2.1.3.1: ACE4_READ_ACL)
-  bool anonymous_root = false;  // root squash: AUTH_SYS user 0 becomes anonymous
+  bool anonymous_root = false;  // root squash: user 0 becomes anonymous
 };
 
 }  // namespace nfsrdma::filer::nfs

@@ -136,8 +136,7 @@ SequenceVerdict begin_sequence(Context& c, const SEQUENCE4args& args, const Mess
   return v;
 }
 
-void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ByteVector& reply,
-                     const links::BulkPlaces& items) {
+void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations, const ReplyToKeep& made) {
   state::Session* s = core.clients.find(args.sa_sessionid);
   if (s == nullptr || args.sa_slotid >= s->slots.size()) return;
   state::Slot& slot = s->slots[args.sa_slotid];
@@ -147,8 +146,9 @@ void finish_sequence(Core& core, const SEQUENCE4args& args, uint32_t operations,
   // results only if the client asks for it.
   slot.whole = args.sa_cachethis || operations == 1;
   if (!slot.whole) return;
-  slot.reply = reply;
-  slot.items = items;
+  slot.reply = made.reply;
+  slot.items = made.items;
+  slot.front = made.front;
 }
 
 }  // namespace nfsrdma::filer::nfs

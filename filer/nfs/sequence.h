@@ -34,9 +34,16 @@ struct Message {
 
 SequenceVerdict begin_sequence(Context& c, const nfs4::SEQUENCE4args& args, const Message& message);
 
-// Stores the reply of an executed request; `items` are the parts of `reply` that are eligible for direct data
-// placement (RFC 8267 section 6.1). The request may have destroyed the session.
+// A reply for the cache: `front` bytes of room for the RPC header, then the results. `items` are the parts of
+// `reply` that are eligible for direct data placement (RFC 8267 section 6.1).
+struct ReplyToKeep {
+  const ByteVector& reply;
+  const links::BulkPlaces& items;
+  size_t front;
+};
+
+// Stores the reply of an executed request. The request may have destroyed the session.
 void finish_sequence(Core& core, const nfs4::SEQUENCE4args& args, uint32_t operations,
-                     const ByteVector& reply, const links::BulkPlaces& items);
+                     const ReplyToKeep& made);
 
 }  // namespace nfsrdma::filer::nfs

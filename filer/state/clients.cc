@@ -33,7 +33,7 @@ nfsstat4 check_protection(const state_protect4_a& protect) {
   switch (protect.how) {
     case SP4_NONE: return NFS4_OK;
     case SP4_MACH_CRED:
-      return NFS4ERR_INVAL;  // "the client MUST send ... RPCSEC_GSS", which this server does not support
+      return NFS4ERR_INVAL;  // not supported, also under RPCSEC_GSS; clients go on with SP4_NONE
     case SP4_SSV:
       if (protect.ssv.ssp_hash_algs.empty() || protect.ssv.ssp_encr_algs.empty() ||
           protect.ssv.ssp_window == 0) {

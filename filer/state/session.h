@@ -31,7 +31,8 @@ struct Slot {
   bool in_progress = false;
   uint64_t told = 0;        // Session::target_turn when the last reply was sent
   bool whole = false;       // `reply` is the complete reply, not only the result of SEQUENCE
-  ByteVector reply;         // as sent; the space for the RPC header is in front
+  ByteVector reply;         // as sent, before it is protected; the space for the RPC header is in front, ...
+  size_t front = 0;         // ...of so many bytes
   links::BulkPlaces items;  // the parts of `reply` eligible for direct data placement
   nfs4::SEQUENCE4resok result;
   uint64_t digest = 0;  // of the operations after SEQUENCE, to detect false retries

@@ -51,7 +51,8 @@ struct FileSystem {
   bool keeps_unlinked = true;             // open files without a name survive, also at a server's restart
   bool atomic_changes = true;             // only this server changes it, so change_info4 is atomic
   std::optional<Principal> everybody;     // the principal of every caller (all_squash)
-  std::optional<Principal> root_becomes;  // the principal of AUTH_SYS user 0 (root_squash)
+  std::optional<Principal> root_becomes;  // the principal of user 0 (root_squash)
+  Flavors flavors{Flavor::kSys};          // calls with others are NFS4ERR_WRONGSEC
 };
 
 // How change attributes are reported, in attributes and in change_info4.

@@ -73,6 +73,7 @@ void Tree::cover(const NodePtr& place, const NodePtr& with) {
 FileSystem& Tree::add_export(std::string_view path) {
   const NodePtr at = descend(root(), path, true);
   if (at == root()) {
+    root_is_export_ = true;
     at->fs->read_only = false;
     at->fs->fsid = {1, 0};
     return *at->fs;
@@ -97,6 +98,18 @@ Result<> Tree::add_directory(const HostExport& what, const HandleKey& key) {
   cover(at, (*store)->root());
   host_.push_back(*std::move(store));
   return {};
+}
+
+void Tree::set_flavors(std::string_view path, const Flavors& flavors) {
+  const NodePtr node = descend(root(), path, false);
+  const bool is_export = node != nullptr && (node == root() ? root_is_export_ : node->covers != nullptr);
+  if (is_export) node->fs->flavors = flavors;
+  if (root_is_export_) return;
+  Flavors any;
+  for (const auto& fs : file_systems_) {
+    if (fs.get() != root()->fs) any.add(fs->flavors);
+  }
+  root()->fs->flavors = any;
 }
 
 nfs_fh4 Tree::handle(const Node& node) const {

@@ -35,6 +35,9 @@ class Tree {
   // As add_export(), for a directory of the host. Errors: the error of opening it; EEXIST if `path` is in
   // use.
   Result<> add_directory(const HostExport& what, const HandleKey& key);
+  // The flavors that an export accepts; until then `sys`. The pseudo file system accepts what any export
+  // accepts, so every client finds its way. Does nothing if `path` leads to no export.
+  void set_flavors(std::string_view path, const Flavors& flavors);
   NodePtr root() const { return memory_.root(); }
 
   nfs4::nfs_fh4 handle(const Node& node) const;
@@ -103,6 +106,7 @@ class Tree {
   mutable MemoryStore memory_;
   ChangeTold change_told_ = ChangeTold::kTrue;
   mutable nfs4::changeid4 restless_change_ = 0;
+  bool root_is_export_ = false;
   std::vector<std::unique_ptr<FileSystem>> file_systems_;
   std::vector<std::unique_ptr<Store>> host_;
 };

@@ -3,6 +3,7 @@
 #include "cli/filer/filer_args.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -55,6 +56,47 @@ TEST(FilerArguments, Insecure_IsOffUntilItIsSaid) {
   EXPECT_TRUE(parsed({"-e", "memory", "--insecure"}).insecure);
 }
 
+TEST(FilerArguments, Security_IsForAllExportsOrForOne) {
+  using filer::tree::Flavor;
+  using filer::tree::Flavors;
+  FilerCommand command = parsed({"-e", "memory"});
+  EXPECT_EQ(command.options.flavors, Flavors{Flavor::kSys});
+  EXPECT_FALSE(command.options.kerberos);
+  command = parsed({"-e", "memory", "--sec", "krb5p:krb5i:krb5:sys", "--keytab", "/k"});
+  EXPECT_EQ(command.options.flavors, (Flavors{Flavor::kKrb5p, Flavor::kKrb5i, Flavor::kKrb5, Flavor::kSys}));
+  EXPECT_TRUE(command.options.kerberos);
+  EXPECT_EQ(command.options.keytab, "/k");
+  EXPECT_TRUE(command.options.export_flavors.empty());
+
+  const std::string here = std::filesystem::temp_directory_path().string();
+  command = parsed({"-e", "memory:64M,sec=krb5", "-e", "/a=" + here + ",sec=krb5p:sys", "-e", "/b=memory",
+                    "-e", here + ",sec=krb5i", "--state-dir", "/state"});
+  EXPECT_EQ(command.options.export_flavors, (std::map<std::string, Flavors>{
+                                                {"/memory", {Flavor::kKrb5}},
+                                                {"/a", {Flavor::kKrb5p, Flavor::kSys}},
+                                                {std::filesystem::canonical(here).string(), {Flavor::kKrb5i}},
+                                            }));
+  EXPECT_EQ(command.memory_bytes.at("/memory"), uint64_t{64} << 20);
+  EXPECT_TRUE(command.options.kerberos);
+  EXPECT_EQ(command.options.flavors, Flavors{Flavor::kSys});
+
+  // The list of --sec is nobody's here, and no keytab is needed.
+  EXPECT_FALSE(parsed({"-e", "memory,sec=sys", "--sec", "krb5"}).options.kerberos);
+  EXPECT_TRUE(parsed({"-e", "memory,sec=sys", "-e", "/b=memory", "--sec", "krb5"}).options.kerberos);
+}
+
+// A directory may have such a name; it is meant then.
+TEST(FilerArguments, DirectoryNamedLikeSecurity_IsADirectory) {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("filer-args-" + std::to_string(getpid()) + ",sec=krb5");
+  std::filesystem::create_directory(directory);
+  const FilerCommand command = parsed({"-e", directory.string(), "--state-dir", "/state"});
+  std::filesystem::remove(directory);
+  ASSERT_EQ(command.options.directories.size(), 1u);
+  EXPECT_EQ(command.options.directories[0].path, std::filesystem::path(directory).string());
+  EXPECT_TRUE(command.options.export_flavors.empty());
+}
+
 TEST(FilerArguments, RdmaLimits_AreTheResponders) {
   const rdma::ResponderOptions usual = parsed({"-e", "memory"}).options.rdma.responder;
   EXPECT_EQ(usual.inline_bytes, 4096u);
@@ -86,12 +128,19 @@ TEST(FilerArguments, WhatCannotBe_IsRefused) {
   EXPECT_EQ(refused({"-e", "memory:x"}), usage);
   EXPECT_EQ(refused({"-e", "memory:99999999T"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "-l", "host:70000"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--sec", "krb4"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--sec", "krb5:krb5"}), usage);
+  EXPECT_EQ(refused({"-e", "memory,sec="}), usage);
+  EXPECT_EQ(refused({"-e", "memory,sec=krb5,sys"}), usage);
+  EXPECT_EQ(refused({"-e", "memory", "--keytab", "/k"}), usage) << "it would be used for nothing";
   EXPECT_EQ(refused({"-e", "memory", "-l", "[::1"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--rdma-versions", "1,3"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--rdma-fabrics", "tcp"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--fault", "reply: explode"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "--lease", "0"}), usage);
   EXPECT_EQ(refused({"-e", "memory", "more"}), usage);
+  EXPECT_EQ(refused({"-e", "/a=" + std::string(5000, 'n') + ",sec=sys"}), static_cast<int>(ToolExit::kFailed))
+      << "the host cannot say whether a name of that length exists";
   EXPECT_EQ(refused({"-e", "/no/such/directory"}), static_cast<int>(ToolExit::kFailed));
   EXPECT_EQ(refused({"-e", "/="}), static_cast<int>(ToolExit::kFailed));
 }

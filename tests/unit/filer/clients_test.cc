@@ -74,7 +74,8 @@ TEST(ExchangeIdArguments, ServerIsTheSameToEverybody) {
   }
 }
 
-// SP4_MACH_CRED needs RPCSEC_GSS, which this server lacks. For SP4_SSV, "if the client's ssp_hash_algs (or
+// This server lacks both. For SP4_MACH_CRED "the client MUST send the EXCHANGE_ID operation with RPCSEC_GSS",
+// which this one does not. For SP4_SSV, "if the client's ssp_hash_algs (or
 // ssp_encr_algs) is empty the server returns NFS4ERR_INVAL"; the server supports none of the encryption
 // algorithms.
 TEST(ExchangeIdArguments, StateProtection_IsRefusedForWhatItLacks) {

@@ -189,6 +189,12 @@ void RawClient::reconnect(Server& server) {
 }
 
 ByteVector RawClient::encode_call(uint32_t xid, const COMPOUND4args& args) const {
+  if (protection != nullptr) {
+    ByteVector arguments;
+    xdr::Encoder x(arguments);
+    EXPECT_TRUE(x(args)) << x.failure();
+    return protection->seal(xid, std::move(arguments));
+  }
   const ByteVector credential = rpc::encode_authsys(
       {.stamp = 0, .machinename = "test", .uid = user.uid, .gid = user.gid, .gids = user.groups});
   rpc::call_header header;
@@ -234,6 +240,11 @@ std::optional<ByteVector> RawClient::receive_message(uint32_t xid) {
 std::optional<COMPOUND4res> RawClient::receive(uint32_t xid) {
   auto message = receive_message(xid);
   if (!message) return std::nullopt;
+  if (protection != nullptr) {
+    message = protection->open(xid, *std::move(message));
+    EXPECT_TRUE(message) << "the reply does not verify";
+    if (!message) return std::nullopt;
+  }
   kept_.push_back(std::move(*message));
   xdr::Decoder x(kept_.back());
   rpc::reply_header header;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +87,16 @@ struct User {
   std::vector<uint32_t> groups = {};
 };
 
+// Protects the calls of a RawClient by something better than AUTH_SYS.
+class CallProtection {
+ public:
+  virtual ~CallProtection() = default;
+  // A COMPOUND call with these arguments.
+  virtual ByteVector seal(uint32_t xid, ByteVector arguments) = 0;
+  // The reply as AUTH_NONE would have it; nullopt: it does not verify.
+  virtual std::optional<ByteVector> open(uint32_t xid, ByteVector reply) = 0;
+};
+
 class RawClient {
  public:
   explicit RawClient(Server& server, std::string owner = "raw client", User user = {});
@@ -132,6 +143,7 @@ class RawClient {
   // timeout.
   std::optional<CB_COMPOUND4args> serve_callback(nfsstat4 status = NFS4_OK, int timeout_ms = kTimeoutMs);
 
+  std::shared_ptr<CallProtection> protection;  // null: AUTH_SYS as `user`
   // The attributes for CB_GETATTR; nullopt: NFS4ERR_OP_ILLEGAL.
   std::optional<fattr4> delegated;
 
