@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/server/translate.h"
+#include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -35,7 +36,8 @@ std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked, bool devic
   if (asked.may_use_software_rdma()) rungs.push_back(Rung::kSoftwareRdma);
   if (asked.transport == Transport::kRdma) return rungs;
   rungs.push_back(Rung::kTcp);
-  if (asked.any_version) rungs.push_back(Rung::kVersion3);
+  // NFSv3 is spoken with sec=sys only.
+  if (asked.any_version && asked.may_use_sys()) rungs.push_back(Rung::kVersion3);
   return rungs;
 }
 
@@ -51,6 +53,7 @@ std::string_view Ladder::name_of(Rung rung) {
 
 Ladder::Ladder(const MountOptions& asked, std::string no_device)
     : asked_(asked), rungs_(rungs_of(asked, no_device.empty())), no_device_(std::move(no_device)) {
+  if (!asked.security.empty()) flavor_ = asked.security.front();
   stand_on(0);
 }
 
@@ -58,6 +61,8 @@ void Ladder::stand_on(size_t at) {
   at_ = at;
   options_ = asked_;
   options_.transport = over_rdma() ? Transport::kRdma : Transport::kTcp;
+  if (rung() == Rung::kVersion3) flavor_ = client::SecurityFlavor::kSys;
+  options_.security = {flavor_};
   if (rung() == Rung::kVersion3 && asked_.major_version != 3) options_ = stepped_down(options_);
 }
 
@@ -66,11 +71,27 @@ client::ClientOptions Ladder::client_options(const Source& source, bool root) co
   if (rung() == Rung::kRdmaDevice) options.transport = client::TransportKind::kRdmaDevice;
   if (rung() == Rung::kSoftwareRdma) options.fabric_reason = why_no_device();
   options.rdma_memory = rdma_memory_;
+  options.flavor = flavor_;
+  options.offered_flavors = offered_;
   if (rungs_.size() > 1) options.rdma_first_connect_timeout = kRdmaPatience;
   return options;
 }
 
+// RFC 8881 section 2.6.3.1.1: after NFS4ERR_WRONGSEC the client uses a flavor that SECINFO has returned.
+// Once: a server that refuses what it offers would be asked for ever.
+bool Ladder::change_flavor(const Error& why) {
+  if (!why.is_status(nfs4::NFS4ERR_WRONGSEC) || refused_flavor_) return false;
+  const auto chosen = client::choose_flavor(asked_.security, offered_->take());
+  if (!chosen || *chosen == flavor_) return false;
+  refused_flavor_ = std::exchange(flavor_, *chosen);
+  flavor_news_ = fmt::format("the server does not accept sec={}; trying sec={}",
+                             client::to_string(*refused_flavor_), client::to_string(flavor_));
+  stand_on(at_);
+  return true;
+}
+
 bool Ladder::step_down(const Error& why) {
+  if (change_flavor(why)) return true;
   size_t next = at_ + 1;
   // Skip software RDMA: it leads to the same server, which has no NFSv4.1.
   if (lacks_version4(why) && next < rungs_.size() && rungs_[next] == Rung::kSoftwareRdma) ++next;
@@ -101,6 +122,7 @@ std::string Ladder::why_here() const {
 }
 
 std::string Ladder::announcement() {
+  if (!flavor_news_.empty()) return std::exchange(flavor_news_, {});
   const std::string why = why_here();
   if (why.empty()) return {};
   std::string text = fmt::format("{}; trying {}", why, name_of(rung()));
@@ -112,6 +134,8 @@ void Ladder::begin_again() {
 }
 
 Error Ladder::verdict(Error last) const {
+  if (refused_flavor_ && last.layer == Layer::kSecurity)
+    last.cause = fmt::format("the server wants sec={}: {}", client::to_string(flavor_), last.cause);
   if (rung() != Rung::kVersion3 || !no_version4_) return last;
   Error first = *no_version4_;
   first.cause =

@@ -13,6 +13,9 @@
 // has no NFSv4.1. Every other error fails the mount. The reason for leaving a rung is logged once, and
 // `status` shows it while the mount lives.
 //
+// On each rung of NFSv4.1 the first flavor of sec= comes first, sys without sec=. If the server refuses it
+// (NFS4ERR_WRONGSEC), one of those that it names follows (client/api/security_flavor.h).
+//
 // Owner: the mount daemon. Used only on its control thread.
 #pragma once
 
@@ -46,8 +49,8 @@ class Ladder {
 
   // Call after an attempt failed. Returns true if the caller must try the next rung now.
   bool step_down(const Error& why);
-  // The line to log before the next attempt: why a rung was left or is unavailable. Empty if there is nothing
-  // to say, or if it was said before.
+  // The line to log before the next attempt: why a rung was left or is unavailable, or another flavor is
+  // used. Empty if there is nothing to say, or if it was said before.
   std::string announcement();
   // Starts from the first rung again after a pause: a server that is starting may offer more by then.
   void begin_again();
@@ -66,6 +69,7 @@ class Ladder {
   static std::vector<Rung> rungs_of(const MountOptions& asked, bool device);
   static std::string_view name_of(Rung rung);
   Rung rung() const { return rungs_[at_]; }
+  bool change_flavor(const Error& why);
   bool over_rdma() const { return rung() == Rung::kRdmaDevice || rung() == Rung::kSoftwareRdma; }
   void stand_on(size_t at);
   std::string why_no_device() const;  // why software RDMA replaces a device; empty: it was requested
@@ -74,7 +78,11 @@ class Ladder {
   const MountOptions asked_;
   const std::vector<Rung> rungs_;
   const std::shared_ptr<rdma::VersionMemory> rdma_memory_ = std::make_shared<rdma::VersionMemory>();
+  const std::shared_ptr<client::OfferedFlavors> offered_ = std::make_shared<client::OfferedFlavors>();
   size_t at_ = 0;
+  client::SecurityFlavor flavor_ = client::SecurityFlavor::kSys;
+  std::optional<client::SecurityFlavor> refused_flavor_;  // why another flavor than the first is used
+  std::string flavor_news_;                               // of that, until announcement() has said it
   MountOptions options_;
   const std::string no_device_;         // why no device can be tried
   std::optional<Error> device_failed_;  // why the RDMA device was left

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/signal_set.hpp>
@@ -18,6 +19,7 @@
 #include "cli/control/control_path.h"
 #include "cli/control/control_server.h"
 #include "cli/mount/confinement.h"
+#include "cli/mount/kerberos_helper.h"
 #include "cli/mount/ladder.h"
 #include "cli/mount/mount_guard.h"
 #include "cli/mount/mount_point.h"
@@ -116,6 +118,10 @@ class MountDaemon {
       reporter_.failed(done.error());
       return done.error().exit_code;
     }
+    if (auto done = start_kerberos(); !done) {
+      reporter_.failed(done.error());
+      return done.error().exit_code;
+    }
     auto where = enter_mount_namespace(plan_.mount_namespace);
     if (!where) {
       reporter_.failed(where.error());
@@ -167,6 +173,15 @@ class MountDaemon {
     return {};
   }
 
+  // The helper must be forked now: later the process has threads, and as root may start no process.
+  Outcome<> start_kerberos() {
+    if (!plan_.options.may_use_kerberos()) return {};
+    auto tokens = start_kerberos_helper();
+    if (!tokens) return tl::unexpected(std::move(tokens).error());
+    tokens_ = *std::move(tokens);
+    return {};
+  }
+
   void begin_attempt() {
     stage_ = Stage::kAttempting;
     if (!find_mount_point()) return;
@@ -214,6 +229,7 @@ class MountDaemon {
   void make_filesystem() {
     client::ClientOptions options = ladder_.client_options(plan_.source, plan_.root);
     options.tap = capture_;
+    if (client::uses_kerberos(options.flavor)) options.tokens = tokens_;
     if (ladder_.options().major_version == 3) {
       filesystem_ = client::make_nfs3_filesystem(loops_, pool_, std::move(options));
     } else {
@@ -302,6 +318,9 @@ class MountDaemon {
     mount_->on_unmounted([this] { asio::post(control_, [this] { kernel_has_gone(); }); });
     if (auto started = mount_->start(std::move(root)); !started) return fail(started.error());
     stage_ = Stage::kMounted;
+    // A mount with sec=sys needs no helper any more; closing its socket ends it.
+    const auto flavor = ladder_.options().security;
+    if (std::none_of(flavor.begin(), flavor.end(), client::uses_kerberos)) tokens_.reset();
     find_mount();
     serve_metrics();
     log::info("mounted {}, {}", plan_.source.text, snapshot().mount_options);
@@ -628,6 +647,7 @@ class MountDaemon {
   RetryPolicy policy_;
   ProcessLog log_;
   std::optional<MountGuard> guard_;
+  std::shared_ptr<security::TokenSource> tokens_;
   NamespaceRef where_;
   asio::io_context control_{1};
   asio::signal_set signals_{control_};

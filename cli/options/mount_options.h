@@ -8,13 +8,16 @@
 // user's privilege decides.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/options/metrics_place.h"
+#include "client/api/security_flavor.h"
 
 namespace nfsrdma::cli {
 
@@ -93,6 +96,10 @@ struct MountOptions {
   bool local_flock = false;        // local_lock=flock, all
   bool local_posix_locks = false;  // local_lock=posix, all
 
+  // --- security
+  // sec=, as the user prefers them. Empty: not requested; the mount uses what the server accepts.
+  std::vector<client::SecurityFlavor> security;
+
   // --- FUSE and VFS
   bool read_only = false;
   bool sync = false;
@@ -132,6 +139,15 @@ struct MountOptions {
     return may_use_rdma() && (names_rdma_device() || (rdma_device.empty() && there));
   }
   bool may_use_software_rdma() const { return may_use_rdma() && !names_rdma_device(); }
+  // Kerberos may be used: it is requested, or what is used is left to the server.
+  bool may_use_kerberos() const {
+    if (major_version != 4) return false;
+    return security.empty() || std::any_of(security.begin(), security.end(), client::uses_kerberos);
+  }
+  bool may_use_sys() const {
+    return security.empty() ||
+           std::find(security.begin(), security.end(), client::SecurityFlavor::kSys) != security.end();
+  }
   // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
   bool synchronous_writes() const { return sync || !attribute_cache; }
   std::chrono::milliseconds retry_time() const {

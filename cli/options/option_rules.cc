@@ -140,22 +140,22 @@ std::string show_poll(const MountOptions& o) {
   return o.poll.count() == 0 ? std::string() : fmt::format("poll_us={}", o.poll.count());
 }
 
-// nfs(5): a colon-separated list of acceptable flavors. This program supports only AUTH_SYS.
-Outcome<> set_security(MountOptions&, const OptionValue& v) {
-  bool sys = false;
+// nfs(5): a colon-separated list of acceptable flavors.
+Outcome<> set_security(MountOptions& o, const OptionValue& v) {
+  std::vector<client::SecurityFlavor> flavors;
   std::string_view rest = v.text;
   while (true) {
     const size_t colon = std::min(rest.find(':'), rest.size());
-    const std::string_view flavor = rest.substr(0, colon);
-    if (flavor == "sys") {
-      sys = true;
-    } else if (flavor != "none" && flavor != "krb5" && flavor != "krb5i" && flavor != "krb5p") {
-      return bad_usage(fmt::format("\"{}\" is not a security flavor, use sec=sys", flavor));
-    }
+    const std::string_view name = rest.substr(0, colon);
+    if (name == "none") return bad_usage("none is not implemented, use sec=sys");
+    const auto flavor = client::security_flavor(name);
+    if (!flavor)
+      return bad_usage(fmt::format("\"{}\" is not a security flavor, use sys, krb5, krb5i or krb5p", name));
+    if (std::find(flavors.begin(), flavors.end(), *flavor) == flavors.end()) flavors.push_back(*flavor);
     if (colon == rest.size()) break;
     rest.remove_prefix(colon + 1);
   }
-  if (!sys) return bad_usage(fmt::format("{} is not implemented, use sec=sys", v.text));
+  o.security = std::move(flavors);
   return {};
 }
 
@@ -165,8 +165,8 @@ Outcome<> set_xprtsec(MountOptions&, const OptionValue& v) {
   return {};
 }
 
-std::string show_security(const MountOptions&) {
-  return "sec=sys";
+std::string show_security(const MountOptions& o) {
+  return o.security.empty() ? "sec=sys" : "sec=" + client::joined(o.security);
 }
 
 // nfs(5): "Specified rsize values lower than 1024 are replaced with 4096; values larger than 1048576 are

@@ -207,8 +207,8 @@ constexpr OptionSpec kTable[] = {
      .set = set_nothing},
 
     // --- security
-    {.name = "sec", .kind = K::kText, .section = S::kSecurity, .unit = "FLAVOR", .words = "sys",
-     .fallback = "sys", .help = "security flavor, or a list of acceptable ones with colons between",
+    {.name = "sec", .kind = K::kText, .section = S::kSecurity, .unit = "FLAVOR[:FLAVOR...]", .words = "sys|krb5|krb5i|krb5p",
+     .fallback = "(sys, or what the server wants)", .help = "security flavors that are acceptable: sys (user and group IDs, as they are), or Kerberos with each user's own ticket: krb5 (proves who asks), krb5i (and that nothing is changed on the way), krb5p (and encrypts everything); the first is tried first, and if the server refuses it, the server's order decides among the rest; who controls the network can force a list with sys, or no list, down to sys; NFSv4.1 only",
      .set = set_security, .show = show_security},
     {.name = "xprtsec", .kind = K::kText, .section = S::kSecurity, .unit = "POLICY", .words = "none",
      .fallback = "none", .help = "transport layer security",

@@ -206,6 +206,9 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
   if (o.major_version == 4) o.minor_version = o.minor_version.value_or(1);
   if (o.major_version == 3 && o.minor_version)
     return bad_usage("minorversion belongs to NFSv4, this is vers=3");
+  if (o.major_version == 3 && !o.may_use_sys())
+    return bad_usage(
+        fmt::format("NFSv3 has sec=sys only here, sec={} needs vers=4.1", client::joined(o.security)));
   if (o.major_version == 3) {
     if (typed(parsed, "local_lock") && !(o.local_flock && o.local_posix_locks))
       return bad_usage("locks of an NFSv3 mount stay on this machine, use local_lock=all or nolock");

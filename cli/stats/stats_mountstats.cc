@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <utility>
 
 #include "cli/stats/snapshot.h"
 
@@ -134,6 +135,21 @@ void add_operation_lines(std::string& out, const Snapshot& s) {
 
 }  // namespace
 
+namespace {
+
+// RFC 2623 section 2.2.1: the pseudo flavors of Kerberos V5.
+std::string security_line(const std::string& options) {
+  const std::string list = options + ",";
+  for (const auto& [name, number] :
+       {std::pair("sec=krb5,", 390003), std::pair("sec=krb5i,", 390004), std::pair("sec=krb5p,", 390005)}) {
+    if (list.find(name) != std::string::npos)
+      return fmt::format("\tsec:\tflavor=6,pseudoflavor={}\n", number);
+  }
+  return "\tsec:\tflavor=1,pseudoflavor=1\n";
+}
+
+}  // namespace
+
 std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
   std::string out;
   for (const Snapshot& s : snapshots) {
@@ -147,7 +163,7 @@ std::string stats_mountstats(const std::vector<Snapshot>& snapshots) {
                    s.client.session.max_response_bytes);
     if (!version3)
       out += "\tnfsv4:\tsessions,lease_time=" + fmt::format("{}", s.client.session.lease_seconds) + "\n";
-    out += "\tsec:\tflavor=1,pseudoflavor=1\n";
+    out += security_line(s.mount_options);
     add_events(out, s);
     add_bytes(out, s);
     fmt::format_to(Out(out), "\tRPC iostats version: 1.1  p/v: 100003/{} (nfs)\n", version3 ? 3 : 4);

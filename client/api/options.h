@@ -9,11 +9,16 @@
 #include <memory>
 #include <string>
 
+#include "client/api/security_flavor.h"
 #include "transport/fabric/verbs/options.h"
 #include "transport/memory/available_memory.h"
 #include "transport/rdma/options.h"
 #include "transport/rdma/version_memory.h"
 #include "transport/rpc/message_tap.h"
+
+namespace nfsrdma::security {
+class TokenSource;
+}
 
 namespace nfsrdma::client {
 
@@ -103,6 +108,13 @@ struct ClientOptions {
   // when the back channel cannot be established.
   Duration flags_pause = std::chrono::seconds(5);
   IdMapping id_mapping = IdMapping::kNumeric;
+
+  // NFSv4.1: how all requests of the mount are protected.
+  SecurityFlavor flavor = SecurityFlavor::kSys;
+  // Makes the tokens of RPCSEC_GSS. Needed unless the flavor is kSys.
+  std::shared_ptr<security::TokenSource> tokens;
+  // Gets the flavors that the server accepts when it refuses `flavor` at mount time. Null: nobody asks.
+  std::shared_ptr<OfferedFlavors> offered_flavors;
 
   // Several users reach this mount (allow_other). If a directory's mode or ACL does not let everybody search
   // it, the kernel gets its names with zero lifetime, so that every path walk asks with the user's own

@@ -67,10 +67,13 @@ class Mounting(Telling, SystemCase):
         self.assertEqual(process.wait(30), 8)
 
     def test_export_of_kerberos_only(self):
-        said = self.fails("127.0.0.1:/kerberos")
+        said = self.fails("127.0.0.1:/kerberos", options="sec=sys")
         self.assertIn("NFS4ERR_WRONGSEC", said)
-        self.assertIn("the server wants sec=krb5, and this program has sec=sys only; export it with sec=sys, too", said)
+        self.assertIn("the server wants sec=krb5, and this mount has sec=sys", said)
         self.assertNotIn("not permitted", said)
+
+    def test_export_of_kerberos_only_without_a_ticket(self):
+        self.once("the server wants sec=krb5: ", self.fails("127.0.0.1:/kerberos"))
 
     def test_absent_export(self):
         said = self.fails("127.0.0.1:/absent")

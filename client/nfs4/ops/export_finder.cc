@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "client/nfs4/ops/export_finder.h"
 
@@ -19,24 +20,30 @@ constexpr size_t kMostRequests = 32;
 constexpr size_t kMostLevels = 6;
 constexpr uint32_t kListingBytes = 32768;
 
-std::string name_of(const nfs4::secinfo4& flavor) {
-  // RFC 8881 section 2.6.3.1: Kerberos V5 is 1.2.840.113554.1.2.2.
+// RFC 8881 section 2.6.3.1: Kerberos V5 is 1.2.840.113554.1.2.2. Its OID may come with its DER header (tag
+// and length), or without it as from Linux' server.
+bool is_kerberos(const std::string& oid) {
   static constexpr std::string_view kKerberos("\x2a\x86\x48\x86\xf7\x12\x01\x02\x02", 9);
-  switch (flavor.flavor) {
-    case rpc::AUTH_NONE: return "none";
-    case rpc::AUTH_SYS: return "sys";
-    case rpc::RPCSEC_GSS: break;
-    default: return fmt::format("flavor {}", static_cast<uint32_t>(flavor.flavor));
-  }
-  // The OID may come with its DER header (tag and length), or without it as from Linux' server.
-  const std::string& oid = flavor.flavor_info.oid;
-  if (!std::string_view(oid).ends_with(kKerberos)) return "RPCSEC_GSS";
+  return std::string_view(oid).ends_with(kKerberos);
+}
+
+// nullopt: a flavor that this program does not have.
+std::optional<SecurityFlavor> flavor_of(const nfs4::secinfo4& flavor) {
+  if (flavor.flavor == rpc::AUTH_SYS) return SecurityFlavor::kSys;
+  if (flavor.flavor != rpc::RPCSEC_GSS || !is_kerberos(flavor.flavor_info.oid)) return std::nullopt;
   switch (static_cast<uint32_t>(flavor.flavor_info.service)) {
-    case 1: return "krb5";
-    case 2: return "krb5i";
-    case 3: return "krb5p";
-    default: return "RPCSEC_GSS";
+    case 1: return SecurityFlavor::kKrb5;
+    case 2: return SecurityFlavor::kKrb5i;
+    case 3: return SecurityFlavor::kKrb5p;
+    default: return std::nullopt;
   }
+}
+
+std::string name_of(const nfs4::secinfo4& flavor) {
+  if (const auto known = flavor_of(flavor)) return std::string(to_string(*known));
+  if (flavor.flavor == rpc::AUTH_NONE) return "none";
+  if (flavor.flavor == rpc::RPCSEC_GSS) return "RPCSEC_GSS";
+  return fmt::format("flavor {}", static_cast<uint32_t>(flavor.flavor));
 }
 
 std::string joined(const std::vector<std::string>& all) {
@@ -67,8 +74,12 @@ Task<std::string> ExportFinder::wanted_flavors(const nfs4::nfs_fh4* from, std::v
   const Request request{.op = nfs4::OP_SECINFO, .credential = machine_, .build = build};
   Result<CompoundReply> reply = co_await session_.run(request);
   std::vector<std::string> flavors;
+  std::vector<SecurityFlavor> offered;
   const auto collect = [&](const std::vector<nfs4::secinfo4>& all) {
-    for (const nfs4::secinfo4& flavor : all) flavors.push_back("sec=" + name_of(flavor));
+    for (const nfs4::secinfo4& flavor : all) {
+      flavors.push_back("sec=" + name_of(flavor));
+      if (const auto known = flavor_of(flavor)) offered.push_back(*known);
+    }
   };
   if (reply && (from != nullptr ? reply->expect<nfs4::PUTFH4res>() : reply->expect<nfs4::PUTROOTFH4res>())) {
     bool there = true;
@@ -81,8 +92,8 @@ Task<std::string> ExportFinder::wanted_flavors(const nfs4::nfs_fh4* from, std::v
     }
   }
   const std::string wants = flavors.empty() ? "another security flavor" : joined(flavors);
-  co_return fmt::format("the server wants {}, and this program has sec=sys only; export it with sec=sys, too",
-                        wants);
+  if (options_.offered_flavors) options_.offered_flavors->set(std::move(offered));
+  co_return fmt::format("the server wants {}, and this mount has sec={}", wants, to_string(options_.flavor));
 }
 
 Task<Result<ExportFinder::Listed>> ExportFinder::list_directory(std::vector<std::string> names,

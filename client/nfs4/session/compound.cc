@@ -26,20 +26,30 @@ constexpr auto kCallHead = encoded(std::array<uint32_t, 6>{0, rpc::CALL, rpc::kR
                                                            nfs4::NFS_V4, nfs4::NFSPROC4_COMPOUND});
 // The verifier (AUTH_NONE, empty) and COMPOUND4args: an empty tag, minorversion, no operations yet.
 constexpr auto kBehindCredential = encoded(std::array<uint32_t, 5>{rpc::AUTH_NONE, 0, 0, 1, 0});
+constexpr size_t kNoVerifierBytes = 8;
 // SEQUENCE. finish() writes its arguments: sessionid[16], sequenceid, slotid, highest_slotid, cachethis.
 constexpr auto kSequence = encoded(std::array<uint32_t, 9>{nfs4::OP_SEQUENCE});
 
 }  // namespace
 
-CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence)
+CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence,
+                                 const std::shared_ptr<rpc::CallSecurity>& security)
     : encoder_(call_.head, &call_.bulks) {
   call_.op = op;
   call_.max_reply_bytes = kReplyHeadBytes;
   call_.head.reserve(512);
   batch_.emplace(encoder_);
   encoder_.raw(kCallHead);
-  encoder_.raw(credential.encoded());
-  encoder_.raw(kBehindCredential);
+  if (security == nullptr) [[likely]] {
+    encoder_.raw(credential.encoded());
+    encoder_.raw(kBehindCredential);
+  } else {
+    encoder_.raw(security->header());
+    encoder_.raw(std::span(kBehindCredential).subspan(kNoVerifierBytes));
+    call_.security = security;
+    call_.max_reply_bytes += security->reply_overhead();
+    verifier_bytes_ = security->verifier_bytes();
+  }
   count_offset_ = encoder_.inline_bytes() - 4;
   if (!sequence) return;
   sequence_offset_ = encoder_.inline_bytes() + 4;
@@ -48,11 +58,12 @@ CompoundBuilder::CompoundBuilder(const rpc::Credential& credential, const char* 
 }
 
 void CompoundBuilder::expect_read(Slice destination, PipePool* pipes) {
-  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset, pipes};
+  call_.sink = {std::move(destination), locate_read_data, kReadDataOffset + verifier_bytes_, pipes};
 }
 
 void CompoundBuilder::expect_read_with_open(Slice destination) {
-  call_.sink = {std::move(destination), locate_data_read_with_open, kDataReadWithOpenOffset, nullptr};
+  call_.sink = {std::move(destination), locate_data_read_with_open, kDataReadWithOpenOffset + verifier_bytes_,
+                nullptr};
 }
 
 void CompoundBuilder::note(const char* operation, const std::string& names) {

@@ -21,6 +21,7 @@
 #include "client/nfs4/protocol_types.h"
 #include "client/nfs4/session/reply_bounds.h"
 #include "client/nfs4/session/slot_table.h"
+#include "transport/rpc/call_security.h"
 #include "transport/rpc/credential.h"
 #include "transport/rpc/rpc_transport.h"
 #include "transport/runtime/task.h"
@@ -50,8 +51,9 @@ class CompoundBuilder {
  public:
   // `op`: what the COMPOUND is for; a string with static lifetime. `sequence`: start with SEQUENCE. False for
   // EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION and DESTROY_*, which come alone (RFC 8881 section
-  // 2.10.2.1).
-  CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence = true);
+  // 2.10.2.1). `security` (RPCSEC_GSS) replaces the credential; null: AUTH_SYS.
+  CompoundBuilder(const rpc::Credential& credential, const char* op, bool sequence = true,
+                  const std::shared_ptr<rpc::CallSecurity>& security = nullptr);
 
   template <class Args>
   CompoundBuilder& add(const Args& args) {
@@ -100,6 +102,7 @@ class CompoundBuilder {
   std::optional<xdr::Encoder::Batch> batch_;  // until finish()
   size_t count_offset_ = 0;                   // of numops
   size_t sequence_offset_ = 0;                // of SEQUENCE4args
+  size_t verifier_bytes_ = 0;                 // of the reply, beyond those of AUTH_NONE
   uint32_t operations_ = 0;
   nfs4::nfs_opnum4 watched_ = nfs4::OP_ILLEGAL;
   uint32_t place_ = 0;

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "client/core/operation_counters.h"
+#include "client/nfs4/session/call_securities.h"
 #include "client/nfs4/session/connections.h"
 #include "client/nfs4/session/lease.h"
 #include "client/nfs4/session/request.h"
@@ -29,25 +31,44 @@ struct CallSize {
 
 class RequestSender {
  public:
-  RequestSender(Connections& connections, Lease& lease, rpc::CredentialPtr machine, const StopFlag& stopping)
-      : connections_(connections), lease_(lease), machine_(std::move(machine)), stopping_(stopping) {}
+  // `security`: null for sec=sys.
+  RequestSender(Connections& connections, std::unique_ptr<CallSecurities> security, Lease& lease,
+                rpc::CredentialPtr machine, const StopFlag& stopping)
+      : connections_(connections),
+        security_(std::move(security)),
+        lease_(lease),
+        machine_(std::move(machine)),
+        stopping_(stopping) {}
+
+  // The mount uses RPCSEC_GSS: a request needs a context before it takes a slot (secure()).
+  bool secured() const { return security_ != nullptr; }
+  // Makes the user's context over that transport if there is none. Call it only if secured().
+  Task<Result<>> secure(unsigned transport, rpc::CredentialPtr who);
+  // Loop 0. Ends contexts when no request follows.
+  Task<> end_security();
 
   // Sends the request in that slot over that transport, once. The references point into the frame of the
-  // caller, which awaits the reply.
+  // caller, which awaits the reply. With RPCSEC_GSS "once" means until the server knows the context: it does
+  // not execute what it refuses for its context. `security`: for attempt_secured() alone.
   Task<Result<CompoundReply>> attempt(unsigned transport, const Request& request, const SlotTicket& ticket,
-                                      Precedence precedence, CallSize& size);
+                                      Precedence precedence, CallSize& size,
+                                      std::shared_ptr<rpc::CallSecurity> security = nullptr);
   // Runs one operation in its own COMPOUND without SEQUENCE, as part of a handshake. Retries after DELAY.
   Task<Result<CompoundReply>> run_alone(unsigned transport, nfs4::nfs_opnum4 op, BuildRef build);
 
   OperationCounters& counters() { return counters_; }
 
  private:
+  Task<Result<CompoundReply>> attempt_secured(unsigned transport, const Request& request,
+                                              const SlotTicket& ticket, Precedence precedence,
+                                              CallSize& size);
   static void trace(const char* op, const std::string& operations, const Result<CompoundReply>& reply,
                     TimePoint sent);
   // Counts every COMPOUND that was answered, DELAY and GRACE included.
   void count(nfs4::nfs_opnum4 op, const CallSize& size, TimePoint sent, const Result<CompoundReply>& reply);
 
   Connections& connections_;
+  const std::unique_ptr<CallSecurities> security_;
   Lease& lease_;
   const rpc::CredentialPtr machine_;
   const StopFlag& stopping_;

@@ -27,6 +27,13 @@ bool given_up(const Request& request, bool executed_before) {
          !(request.op == nfs4::OP_OPEN && executed_before);
 }
 
+// True if a request that failed takes another slot: its session is lost, or no KDC answered when a context
+// had to be made. Session::secure() waits for the KDC without a slot.
+bool begins_again(const Error& error, bool sent) {
+  const bool unsecured = error.layer == Layer::kSecurity && error.recovery == Recovery::kRetry && !sent;
+  return error.recovery == Recovery::kNewSession || unsecured;
+}
+
 }  // namespace
 
 Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& options,
@@ -37,7 +44,8 @@ Session::Session(LoopPool& loops, BufferPool& buffers, const ClientOptions& opti
       connections_(
           loops, buffers, options, [this](unsigned index) { return on_connected(index); },
           [this](ByteVector call) { return callbacks_->serve(std::move(call)); }),
-      sender_(connections_, lease_, machine_, stopping_),
+      sender_(connections_, CallSecurities::make(connections_, options, loops.size()), lease_, machine_,
+              stopping_),
       throttle_(options.host),
       readiness_(stopping_),
       gate_(loops[0]),
@@ -72,7 +80,7 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
   for (;;) {
     CallSize size;
     if (!ticket) {
-      auto taking = take_slot(*request, executed_before, size);
+      auto taking = take_slot(here, *request, executed_before, size);
       Result<SlotTicket> taken = co_await std::move(taking);
       if (!taken) co_return fail(std::move(taken.error()));
       ticket = *taken;
@@ -83,7 +91,7 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
     if (!reply) {
       const bool sent = repeated || size.transmissions > 0;
       slots_.release(*ticket, sent ? SlotUse::kUncertain : SlotUse::kNotExecuted);
-      if (reply.error().recovery != Recovery::kNewSession) co_return fail(std::move(reply.error()));
+      if (!begins_again(reply.error(), sent)) co_return fail(std::move(reply.error()));
       executed_before = executed_before || sent;
       ticket.reset();
       continue;
@@ -121,8 +129,10 @@ Task<Result<CompoundReply>> Session::run(const Request& original) {
   }
 }
 
-ValueTask<Result<SlotTicket>> Session::take_slot(const Request& request, bool executed_before,
-                                                 CallSize& size) {
+ValueTask<Result<SlotTicket>> Session::take_slot(unsigned transport, const Request& request,
+                                                 bool executed_before, CallSize& size) {
+  if (sender_.secured()) [[unlikely]]
+    return take_slot_securely(transport, request, executed_before, size);
   const std::optional<SlotTicket> ticket = slots_.try_acquire();
   if (!ticket || ticket->uncertain || given_up(request, executed_before))
     return wait_for_slot(request, executed_before, size, ticket);
@@ -145,6 +155,30 @@ Task<Result<SlotTicket>> Session::wait_for_slot(const Request& request, bool exe
     size = CallSize{};
     place = SlotTable::Place::kAhead;
     ticket = slots_.try_acquire();
+  }
+}
+
+Task<Result<SlotTicket>> Session::take_slot_securely(unsigned transport, const Request& request,
+                                                     bool executed_before, CallSize& size) {
+  auto securing = secure(transport, request, executed_before);
+  if (Result<> secured = co_await std::move(securing); !secured) co_return fail(std::move(secured.error()));
+  auto waiting = wait_for_slot(request, executed_before, size, slots_.try_acquire());
+  co_return co_await std::move(waiting);
+}
+
+// Waits while no KDC answers, as for a server that does not answer. Other failures (no ticket, an expired
+// one) are the request's.
+Task<Result<>> Session::secure(unsigned transport, const Request& request, bool executed_before) {
+  for (Backoff delay(100ms, 15s);;) {
+    auto securing = sender_.secure(transport, request.credential);
+    Result<> secured = co_await std::move(securing);
+    if (secured) co_return secured;
+    const Recovery recovery = secured.error().recovery;
+    if (recovery != Recovery::kRetry && recovery != Recovery::kReconnect) co_return secured;
+    if (given_up(request, executed_before))
+      co_return fail(system_error(EINTR, nfs4::op_name(request.op), "nobody waits for it any more"));
+    co_await stopping_.pause(delay.next());
+    if (stopping_.raised()) co_return fail(shut_down_error(nfs4::op_name(request.op)));
   }
 }
 

@@ -132,10 +132,16 @@ class Session {
   // A slot whose sequence ID is known. Fails if `request` was cancelled (EINTR), and at shutdown. A free slot
   // costs no coroutine frame. The references point into the frame of the caller, which awaits the slot.
   // `size` begins anew after the probe of an uncertain slot.
-  ValueTask<Result<SlotTicket>> take_slot(const Request& request, bool executed_before, CallSize& size);
+  ValueTask<Result<SlotTicket>> take_slot(unsigned transport, const Request& request, bool executed_before,
+                                          CallSize& size);
   // The same. `ticket`: what SlotTable::try_acquire() returned.
   Task<Result<SlotTicket>> wait_for_slot(const Request& request, bool executed_before, CallSize& size,
                                          std::optional<SlotTicket> ticket);
+  // RPCSEC_GSS: makes the context that the request needs.
+  Task<Result<>> secure(unsigned transport, const Request& request, bool executed_before);
+  // secure(), then wait_for_slot().
+  Task<Result<SlotTicket>> take_slot_securely(unsigned transport, const Request& request,
+                                              bool executed_before, CallSize& size);
   // Decides by the SEQUENCE result and the status what happens next. Releases the slot, except for kSameSlot.
   Verdict judge(const Request& request, const CompoundReply& reply, const SlotTicket& ticket);
   // The same for an error of SEQUENCE.
@@ -177,6 +183,7 @@ class Session {
   // Waits until the slots in use are released; the table is closed.
   Task<> outstanding_requests();
   Task<> destroy_all();
+  Task<> end_security();
 
   LoopPool& loops_;
   const ClientOptions& options_;

@@ -117,6 +117,10 @@ class Session::Channel final : public RecoveryChannel {
         // The reply could not be decoded, but the server has executed the request.
         if (reply.error().layer == Layer::kXdr) {
           if (size.transmissions != 0) ++next_[slot];
+        } else if (reply.error().layer == Layer::kSecurity && size.transmissions == 0) {
+          // This user has no ticket now: the others' state is reclaimed all the same. If no KDC answers,
+          // recovery starts over, because nothing is known of any ticket.
+          if (reply.error().recovery == Recovery::kRetry) reply.error().recovery = Recovery::kReconnect;
         } else {
           broken_ = true;  // the slot's next sequence ID is not known
         }

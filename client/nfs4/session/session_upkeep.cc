@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 
 // How many SEQUENCEs confirm_lease() sends at most. Status flags that are still set then count as permanent.
 constexpr int kMostConfirmations = 30;
+// For RPCSEC_GSS_DESTROY of each context of loop 0.
+constexpr Duration kEndOfSecurity = 1s;
 
 // Lengthens the pause while the same flags stay set although we have acted on them.
 Duration longer(Duration pause, unsigned times) {
@@ -154,9 +156,17 @@ Task<bool> Session::stop(Duration patience) {
     answered = co_await finish_within(loops_[0], destroy_all(), patience) &&
                registration_.state() == Registration::State::kDestroyed;
   }
+  // Only where the server answers: its contexts end by themselves.
+  if (answered) (void)co_await finish_within(loops_[0], end_security(), kEndOfSecurity);
   co_await connections_.close();
   co_await gate_.drained();
   co_return answered;
+}
+
+Task<> Session::end_security() {
+  const Gate::Pass pass = gate_.enter();
+  auto ending = sender_.end_security();
+  co_await std::move(ending);
 }
 
 SessionStatistics Session::statistics() const {

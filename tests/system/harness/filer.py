@@ -22,8 +22,9 @@ class Filer:
     normal callers only."""
 
     def __init__(self, name="filer", lease=10, grace=10, arguments=(), port=None, address="127.0.0.1", descriptors=1 << 20,
-                 insecure=True):
+                 insecure=True, env=None):
         self.descriptors = descriptors
+        self.env = env
         self.as_root = os.getuid() == 0
         self.root = os.path.join(WORK if self.as_root else os.environ["HOME"], name)
         self.export, self.log = os.path.join(self.root, "export"), os.path.join(self.root, "output")
@@ -46,7 +47,7 @@ class Filer:
         # Process 1 starts it. A child of the test could not run before its copies of the test's files in the mount
         # are closed, which waits for the server.
         user = [] if self.as_root else ["setpriv", f"--reuid={os.getuid()}", f"--regid={os.getgid()}", "--clear-groups"]
-        self.pid = steward.spawn([*user, *self.argv], self.log, nofile=self.descriptors)
+        self.pid = steward.spawn([*user, *self.argv], self.log, env=self.env, nofile=self.descriptors)
         deadline = time.monotonic() + timeout
         while self.log_text().count("listening tcp") == before:
             if self.ended(0) is not None or time.monotonic() > deadline:

@@ -35,11 +35,12 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 const std::map<std::string, std::vector<std::set<std::string>>> kRooms = {
     {"xdr", {{"xdr/support"}, {"xdr"}, {"xdr/nfs4", "xdr/rpcrdma"}}},
     {"transport",
-     {{"transport/runtime", "transport/status"},
+     {{"transport/runtime", "transport/status", "transport/security/gss"},
       {"transport/memory"},
       {"transport/net"},
       {"transport/rpc", "transport/fabric"},
-      {"transport/tcp", "transport/rdma", "transport/fabric/iwarp", "transport/fabric/verbs"}}},
+      {"transport/tcp", "transport/rdma", "transport/fabric/iwarp", "transport/fabric/verbs",
+       "transport/security"}}},
     {"client",
      {{"client/api"},
       {"client/core/access", "client/core/attributes", "client/core/read", "client/core/write"},
@@ -52,7 +53,8 @@ const std::map<std::string, std::vector<std::set<std::string>>> kRooms = {
       {"client/nfs4/callbacks"},
       {"client/nfs4/ops"}}},
     {"fuse", {{"fuse"}}},
-    {"filer", {{"filer/tree"}, {"filer/links"}, {"filer/state"}, {"filer/nfs"}, {"filer"}}},
+    {"filer",
+     {{"filer/tree"}, {"filer/links"}, {"filer/state"}, {"filer/security"}, {"filer/nfs"}, {"filer"}}},
     {"cli",
      {{"cli/support"},
       {"cli/control", "cli/options", "cli/notices"},
@@ -202,6 +204,24 @@ TEST(Layers, Libnfs_IsKnownToNfs3Only) {
       if (include.quoted || !include.name.starts_with("nfsc/")) continue;
       ++seen;
       EXPECT_TRUE(include.where.starts_with("client/nfs3/")) << include.where << ": " << include.name;
+    }
+  }
+  EXPECT_GT(seen, 0u);
+}
+
+// Elsewhere its types are opaque, and so is what a caller may do with them.
+TEST(Layers, Kerberos_IsKnownToItsOwnFolderOnly) {
+  size_t seen = 0;
+  for (const auto& [layer, allowed] : kMayInclude) {
+    for (const Include& include : includes_of_layer(layer)) {
+      const bool library =
+          !include.quoted && (include.name.starts_with("gssapi") || include.name.starts_with("krb5"));
+      if (!library && include.name != "transport/security/gss/library.h") continue;
+      ++seen;
+      EXPECT_TRUE(include.where.starts_with("transport/security/gss/"))
+          << include.where << ": " << include.name;
+      const std::string file = include.where.substr(0, include.where.find(':'));
+      EXPECT_TRUE(file.ends_with(".cc") || file == "transport/security/gss/library.h") << include.where;
     }
   }
   EXPECT_GT(seen, 0u);

@@ -62,6 +62,7 @@ const std::map<std::string_view, std::string_view> kExamples = {
     {"cache_mem", "1g"},
     {"actimeo", "60"},
     {"threads", "4"},
+    {"sec", "krb5p:krb5"},
     {"log", "syslog"},
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "cli/options/options.h"
+#include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
 namespace {
@@ -216,6 +217,54 @@ TEST(Ladder, RdmaVersion_StaysShownOverTcp) {
   EXPECT_EQ(next(ladder).rdma_versions, rdma::Versions::kOnly1);
   ASSERT_TRUE(ladder.step_down(kRefused));
   EXPECT_EQ(ladder.options().rdma_version, 1u);
+}
+
+// What ExportFinder leaves when the server has refused the flavor.
+const Error kWrongSecurity{.layer = Layer::kNfs,
+                           .recovery = Recovery::kPermanent,
+                           .errnum = EPERM,
+                           .status = nfs4::NFS4ERR_WRONGSEC,
+                           .op = "LOOKUP",
+                           .cause = ""};
+
+TEST(Ladder, FlavorThatTheServerRefuses_GivesWayToOneThatItOffers) {
+  using client::SecurityFlavor;
+  Ladder ladder(options("proto=tcp"));
+  EXPECT_EQ(next(ladder).flavor, SecurityFlavor::kSys);
+  next(ladder).offered_flavors->set({SecurityFlavor::kKrb5p, SecurityFlavor::kKrb5});
+  ASSERT_TRUE(ladder.step_down(kWrongSecurity));
+  EXPECT_EQ(next(ladder).flavor, SecurityFlavor::kKrb5p);
+  EXPECT_EQ(ladder.announcement(), "the server does not accept sec=sys; trying sec=krb5p");
+  // Once: what the server offers and refuses all the same is an error.
+  next(ladder).offered_flavors->set({SecurityFlavor::kKrb5});
+  EXPECT_FALSE(ladder.step_down(kWrongSecurity));
+}
+
+TEST(Ladder, AnotherFlavor_IsAnnouncedOnce_AndLaterRungsWithTheirReasons) {
+  Ladder ladder(options(""), "");
+  next(ladder).offered_flavors->set({client::SecurityFlavor::kKrb5});
+  ASSERT_TRUE(ladder.step_down(kWrongSecurity));
+  EXPECT_EQ(ladder.announcement(), "the server does not accept sec=sys; trying sec=krb5");
+  EXPECT_EQ(ladder.announcement(), "");
+  ASSERT_TRUE(ladder.step_down(kNoDeviceThere));
+  EXPECT_EQ(ladder.announcement(), describe(kNoDeviceThere) + "; trying software RDMA");
+  ASSERT_TRUE(ladder.step_down(kRefused));
+  EXPECT_EQ(ladder.announcement(), describe(kRefused) + "; trying TCP");
+  ASSERT_TRUE(ladder.step_down(kNoVersion4));
+  EXPECT_EQ(ladder.announcement(), describe(kNoVersion4) + "; trying NFS version 3");
+}
+
+TEST(Ladder, FlavorsAskedFor_AreTheOnlyOnes) {
+  using client::SecurityFlavor;
+  Ladder ladder(options("proto=tcp,sec=krb5p:krb5i"));
+  EXPECT_EQ(next(ladder).flavor, SecurityFlavor::kKrb5p);
+  next(ladder).offered_flavors->set({SecurityFlavor::kSys, SecurityFlavor::kKrb5});
+  EXPECT_FALSE(ladder.step_down(kWrongSecurity));
+  next(ladder).offered_flavors->set({SecurityFlavor::kSys, SecurityFlavor::kKrb5i});
+  EXPECT_TRUE(ladder.step_down(kWrongSecurity));
+  EXPECT_EQ(next(ladder).flavor, SecurityFlavor::kKrb5i);
+  // NFSv3 would be spoken with sec=sys, which was not asked for.
+  EXPECT_FALSE(ladder.step_down(kNoVersion4));
 }
 
 }  // namespace

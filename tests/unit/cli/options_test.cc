@@ -233,18 +233,26 @@ TEST(Options, PortWithoutTransport_IsTcps) {
 }
 
 // nfs(5): sec is "A colon-separated list of one or more security flavors".
-TEST(Options, SecurityFlavors_OnlySysIsTaken) {
-  options("sec=sys");
-  options("sec=krb5p:sys");
-  for (const char* flavor : {"krb5", "krb5i", "krb5p", "none", "krb5:krb5p"}) {
-    EXPECT_EQ(error_of(std::string("sec=") + flavor),
-              std::string("option sec: ") + flavor + " is not implemented, use sec=sys");
-  }
+TEST(Options, SecurityFlavors_KeepTheirOrder) {
+  using client::SecurityFlavor;
+  EXPECT_TRUE(options("").security.empty());
+  EXPECT_EQ(options("sec=sys").security, std::vector{SecurityFlavor::kSys});
+  EXPECT_EQ(options("sec=krb5p:krb5i:krb5:sys:krb5p").security,
+            (std::vector{SecurityFlavor::kKrb5p, SecurityFlavor::kKrb5i, SecurityFlavor::kKrb5,
+                         SecurityFlavor::kSys}));
+  EXPECT_EQ(error_of("sec=none"), "option sec: none is not implemented, use sec=sys");
   for (const char* wrong : {"sec=", "sec=xyz", "sec=sys:", "sec=sys:xyz", "sec=:sys"}) {
     EXPECT_NE(error_of(wrong), "accepted") << wrong;
   }
   EXPECT_NE(error_of("xprtsec=tls"), "accepted");
   options("xprtsec=none");
+}
+
+// NFSv3 is spoken through a library without RPCSEC_GSS here: Kerberos is refused, not ignored.
+TEST(Options, KerberosWithVersion3_IsRefused) {
+  EXPECT_FALSE(checked("vers=3,sec=krb5p", "s:/e"));
+  EXPECT_TRUE(checked("vers=3,sec=krb5p:sys", "s:/e"));
+  EXPECT_TRUE(checked("vers=4.1,sec=krb5p", "s:/e"));
 }
 
 TEST(Options, UnknownName_SuggestsTheNearest) {
@@ -272,7 +280,7 @@ TEST(Options, Sloppy_SkipsUnknownAndForeignOptions) {
 
 TEST(Options, Sloppy_DoesNotExcuseWhatWouldChangeThePromise) {
   for (const char* list :
-       {"vers=2", "v2", "proto=udp", "rdmavers=3", "sec=krb5", "rsize=x", "hard=1", "xprtsec=tls"}) {
+       {"vers=2", "v2", "proto=udp", "rdmavers=3", "sec=none", "rsize=x", "hard=1", "xprtsec=tls"}) {
     EXPECT_FALSE(parse(list, true)) << list;
   }
 }

@@ -353,6 +353,47 @@ TEST(LocateReadData, UsualReply_BeginsWhereTheBuilderExpects) {
   EXPECT_EQ(call.sink.destination.size(), 4096u);
 }
 
+// RPCSEC_GSS's header as a class without cryptography has it.
+class SomeSecurity final : public rpc::CallSecurity {
+ public:
+  SomeSecurity() {
+    xdr::Encoder x(header_);
+    x(rpc::opaque_auth{rpc::RPCSEC_GSS, ByteVector(24)});
+    x(rpc::opaque_auth{rpc::RPCSEC_GSS, ByteVector(28)});
+  }
+  ConstBytes header() const override { return header_; }
+  size_t reply_overhead() const override { return 100; }
+  size_t verifier_bytes() const override { return 28; }
+  bool results_in_clear() const override { return true; }
+  Result<> seal(rpc::Call&) override { return {}; }
+  Result<> open(const rpc::Call&, rpc::ReceivedReply&) override { return {}; }
+
+ private:
+  ByteVector header_;
+};
+
+TEST(CompoundBuilder, WithSecurity_HasItsHeaderAndRoomForItsReply) {
+  BufferPool pool;
+  const auto call_with = [&](const std::shared_ptr<rpc::CallSecurity>& security) {
+    CompoundBuilder builder(kUser, "READ", true, security);
+    builder.putfh(nfs4::nfs_fh4(ByteVector(16))).add(READ4args{});
+    builder.expect_read(pool.slice(4096));
+    const SlotTicket ticket;
+    return builder.finish(&ticket, false);
+  };
+  const auto security = std::make_shared<SomeSecurity>();
+  const rpc::Call plain = call_with(nullptr), secured = call_with(security);
+  EXPECT_EQ(plain.security, nullptr);
+  EXPECT_EQ(secured.security, security);
+  EXPECT_EQ(secured.max_reply_bytes, plain.max_reply_bytes + 100);
+  EXPECT_EQ(secured.sink.expected_offset, plain.sink.expected_offset + 28);
+  const Message message = decode(joined(secured));
+  EXPECT_EQ(message.header.cred.flavor, rpc::RPCSEC_GSS);
+  EXPECT_EQ(message.header.verf.flavor, rpc::RPCSEC_GSS);
+  EXPECT_EQ(message.header.verf.body.size(), 28u);
+  EXPECT_EQ(message.compound, decode(joined(plain)).compound);
+}
+
 // Only READ's data is placed (transport/rdma/plan.h). A call without a sink gets no Write chunk.
 TEST(LocateReadData, OtherOperations_HaveNoSink) {
   const auto sink_of = [](auto args) {
