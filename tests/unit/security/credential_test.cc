@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "tests/unit/security/realm.h"
+#include "tests/unit/support/library_leak.h"
 
 namespace nfsrdma::gss {
 namespace {
@@ -112,6 +113,7 @@ TEST_F(Credentials, OfAKeytab_GetTicketsByThemselves) {
 }
 
 TEST_F(Credentials, OfAKeytabWithoutTheName_SaySo) {
+  const test::LibraryLeak of_krb5;
   const auto name = Name::principal("nfs/other.test");
   ASSERT_TRUE(name);
   const auto credential = Credential::from_keytab(keytab(), *name, "MEMORY:other");
@@ -120,6 +122,7 @@ TEST_F(Credentials, OfAKeytabWithoutTheName_SaySo) {
 }
 
 TEST_F(Credentials, OfAKeytabThatIsNotThere_SaySo) {
+  const test::LibraryLeak of_krb5;
   const auto name = Name::principal("nfs/other.test");
   ASSERT_TRUE(name);
   const auto credential = Credential::from_keytab("FILE:" + file("absent"), *name, "MEMORY:absent");
@@ -156,6 +159,7 @@ TEST_F(Credentials, OfAServer_HaveNoEnd) {
 }
 
 TEST_F(Credentials, OfAServerWithoutAKeytab_SayWhichAndWhatToDo) {
+  const test::LibraryLeak of_krb5;
   const auto absent = Credential::accepting({.keytab = "FILE:" + file("absent")});
   ASSERT_EQ(failure_in(absent), "no keytab");
   EXPECT_NE(describe(absent.error()).find(file("absent")), std::string::npos) << describe(absent.error());
@@ -164,6 +168,7 @@ TEST_F(Credentials, OfAServerWithoutAKeytab_SayWhichAndWhatToDo) {
 }
 
 TEST_F(Credentials, OfAServerWhoseKeytabHasOtherServices_SaySo) {
+  const test::LibraryLeak of_krb5;
   const auto credential = Credential::accepting({.keytab = kdc().keytab({"host/localhost"})});
   EXPECT_EQ(failure_in(credential), "no keytab entry") << describe(credential.error());
   EXPECT_NE(describe(credential.error()).find("ktadd"), std::string::npos);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/security/gss/context.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -61,6 +62,10 @@ bool begins_as(ConstBytes token, std::byte kind) {
   return token.size() >= kTokenHeaderBytes && token[0] == kind && token[1] == std::byte{0x04};
 }
 
+// The length in front of an exported context. The library believes the counts inside: it takes some shortened
+// contexts for whole ones, and allocates by counts that lie behind the end of others.
+constexpr size_t kExportedLengthBytes = 4;
+
 size_t sum_of(Pieces pieces) {
   size_t sum = 0;
   for (const ConstBytes piece : pieces) sum += piece.size();
@@ -106,11 +111,17 @@ Result<ByteVector> Context::exported() && {
   const OM_uint32 major = gss_export_sec_context(&minor, &context, bytes.out());
   context_.reset(context);
   if (failed(major)) return fail(error_of(major, minor, "gss_export_sec_context"));
-  return bytes.copy();
+  ByteVector exported(kExportedLengthBytes + bytes.bytes().size());
+  store_be32(exported.data(), static_cast<uint32_t>(bytes.bytes().size()));
+  std::ranges::copy(bytes.bytes(), exported.begin() + kExportedLengthBytes);
+  return exported;
 }
 
 Result<Context> Context::imported(ConstBytes exported) {
-  gss_buffer_desc bytes = readable(exported);
+  if (exported.size() < kExportedLengthBytes ||
+      load_be32(exported.data()) != exported.size() - kExportedLengthBytes)
+    return fail(make_error(Failure::kBadToken, "gss_import_sec_context"));
+  gss_buffer_desc bytes = readable(exported.subspan(kExportedLengthBytes));
   gss_ctx_id_t context = GSS_C_NO_CONTEXT;
   OM_uint32 minor = 0;
   const OM_uint32 major = gss_import_sec_context(&minor, &bytes, &context);

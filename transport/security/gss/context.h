@@ -37,7 +37,8 @@ class Context {
 
   // The context as bytes, for another process of this machine and this library. They contain the session's
   // keys, and the names of the krb5.conf files in use: who imports them must be able to open these files, or
-  // gets an error. This Context is gone afterwards, also after an error.
+  // gets an error. Shortened bytes are an error; changed ones are not noticed, so they go only from one
+  // process of ours to another. This Context is gone afterwards, also after an error.
   Result<ByteVector> exported() &&;
   static Result<Context> imported(ConstBytes exported);
 
