@@ -5,6 +5,7 @@
 // systems they are NFS4ERR_XDEV. Under the server's lock.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "filer/nfs/context.h"

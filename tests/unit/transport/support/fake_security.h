@@ -11,6 +11,7 @@
 // functions: any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
