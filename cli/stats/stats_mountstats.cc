@@ -133,10 +133,6 @@ void add_operation_lines(std::string& out, const Snapshot& s) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // RFC 2623 section 2.2.1: the pseudo flavors of Kerberos V5.
 std::string security_line(const std::string& options) {
   const std::string list = options + ",";
