@@ -227,7 +227,7 @@ TEST_F(Establishment, OfAMachineByItsKeytab_NeedsNoUser) {
   const std::string machine = kdc().keytab({"host/client.test"});
   const auto name = Name::principal("host/client.test");
   ASSERT_TRUE(name);
-  auto credential = Credential::from_keytab(machine, *name, "MEMORY:machine");
+  auto credential = Credential::from_keytab(machine, *name, "MEMORY:by-its-keytab");
   ASSERT_TRUE(credential) << describe(credential.error());
   const Ends ends = establish(Initiator(std::make_shared<const Credential>(*std::move(credential)), server()),
                               Acceptor(service()));
