@@ -179,6 +179,13 @@ constexpr auto transport = [](auto& x, auto& t) {
   x.optional("rdma", t.rdma, rdma_transport);
 };
 
+constexpr auto context = [](auto& x, auto& c) {
+  x.field("user", c.user);
+  x.field("ends", c.ends);
+  x.field("seconds_left", c.seconds_left);
+  x.field("refusal", c.refusal);
+};
+
 constexpr auto session = [](auto& x, auto& s) {
   x.field("session_id", s.session_id);
   x.field("server_owner", s.server_owner);
@@ -199,6 +206,8 @@ constexpr auto session = [](auto& x, auto& s) {
   x.field("callbacks", s.callbacks);
   x.field("rsize", s.rsize);
   x.field("wsize", s.wsize);
+  x.field("security", s.security);
+  x.list("contexts", s.contexts, context);
 };
 
 constexpr auto delegations = [](auto& x, auto& d) {

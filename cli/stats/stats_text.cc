@@ -52,6 +52,23 @@ std::string session_line(const client::SessionStatistics& s) {
       s.back_channel ? "up" : "down");
 }
 
+std::string context_text(const client::ContextStatistics& c) {
+  if (!c.refusal.empty()) return fmt::format("user {}: {}", c.user, c.refusal);
+  if (!c.ends) return fmt::format("user {} without end", c.user);
+  return fmt::format("user {} for {}", c.user, duration_text(c.seconds_left));
+}
+
+// Whose security contexts there are, and how much longer they last.
+void add_contexts(std::string& out, const client::SessionStatistics& s) {
+  constexpr size_t kMostShown = 20;
+  if (s.security.empty()) return;
+  if (s.contexts.empty()) add_row(out, "security", s.security + ", nobody has a context");
+  for (size_t i = 0; i < std::min(s.contexts.size(), kMostShown); ++i)
+    add_row(out, i == 0 ? "security" : "", fmt::format("{}, {}", s.security, context_text(s.contexts[i])));
+  if (s.contexts.size() > kMostShown)
+    add_row(out, "", fmt::format("and {} users more", s.contexts.size() - kMostShown));
+}
+
 std::string transport_line(const rpc::TransportStatus& t) {
   std::string line = fmt::format("{} {}", t.protocol, transport_state_name(t.state));
   if (!t.peer.empty()) line += fmt::format(" to {}", t.peer);
@@ -204,6 +221,7 @@ std::string status_text(const Snapshot& s) {
     add_rdma_counters(out, *t.rdma);
   }
   if (!session.session_id.empty()) add_row(out, "session", session_line(session));
+  add_contexts(out, session);
   const std::string& server =
       session.server_implementation.empty() ? session.server_owner : session.server_implementation;
   if (!server.empty()) add_row(out, "server", server);

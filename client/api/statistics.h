@@ -29,6 +29,14 @@ struct OperationStatistics {
   LatencyCounts latency{};  // of the responses
 };
 
+// The RPCSEC_GSS context of a user: of several, over several connections, the first to end.
+struct ContextStatistics {
+  uint32_t user = 0;
+  bool ends = false;
+  uint64_t seconds_left = 0;  // if it ends
+  std::string refusal;        // why the user has none; empty: there is one
+};
+
 struct SessionStatistics {
   std::string session_id;    // hex
   std::string server_owner;  // so_major_id, printable
@@ -49,6 +57,8 @@ struct SessionStatistics {
   uint64_t callbacks = 0;
   uint32_t rsize = 0;
   uint32_t wsize = 0;
+  std::string security;                     // "krb5p"; empty: sec=sys
+  std::vector<ContextStatistics> contexts;  // in the order of users
 };
 
 struct CacheStatistics {

@@ -9,7 +9,7 @@ import unittest
 from harness import kdc
 from harness.case import HOME, SystemCase, needs_mount, needs_user
 from harness.filer import Filer
-from harness.mount import HELPER, Mount, is_mounted
+from harness.mount import HELPER, TOOL, Mount, is_mounted
 from harness.ports import free_port
 
 FLAVORS = ("krb5", "krb5i", "krb5p")
@@ -101,6 +101,8 @@ class Kerberos(SystemCase):
         mounted = self.kerberos_mount("")
         self.work(mounted)
         self.assertIn("sec=krb5p", mounted.log_text())
+        told = subprocess.run([TOOL, "status", mounted.path], capture_output=True, text=True, timeout=30)
+        self.assertRegex(told.stdout, rf"krb5p, user {os.getuid()} for (9|10) h", told.stderr)
 
     def test_no_ticket(self):
         self.assertRegex(self.refused(), "ticket")

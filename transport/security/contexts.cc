@@ -25,7 +25,10 @@ Contexts::Entry& Contexts::entry(uint32_t user) {
       if (i->second.busy[0] || i->second.busy[1]) continue;
       if (oldest == entries_.end() || i->second.used < oldest->second.used) oldest = i;
     }
-    if (oldest != entries_.end()) entries_.erase(oldest);
+    if (oldest != entries_.end()) {
+      hide(oldest->first);
+      entries_.erase(oldest);
+    }
   }
   return entries_[user];
 }
@@ -52,19 +55,21 @@ Task<Result<std::shared_ptr<GssSecurity>>> Contexts::get(uint32_t user, bool han
                  .handshake = handshake};
   Task<Made> establishing = establish(std::move(e));
   Made made = co_await std::move(establishing);
-  note(mine, made, handshake);
+  note(user, mine, made, handshake);
   co_return made;
 }
 
 // The entry may be gone when a waiter has been resumed.
-void Contexts::note(Entry& entry, const Made& made, bool handshake) {
+void Contexts::note(uint32_t user, Entry& entry, const Made& made, bool handshake) {
   entry.busy[handshake] = false;
   if (made) {
     entry.security = *made;
     entry.refusal.reset();
+    show({.user = user, .expires = (*made)->expires(), .refusal = {}});
   } else if (made.error().layer == Layer::kSecurity) {
     entry.refusal = made.error();
     entry.refused_until = Clock::now() + kRefusalKept;
+    show({.user = user, .expires = {}, .refusal = made.error().cause});
   }
   Loop& loop = transport_.loop();
   for (Completion<bool>* waiter : std::exchange(entry.waiting[handshake], {}))
@@ -73,13 +78,26 @@ void Contexts::note(Entry& entry, const Made& made, bool handshake) {
 
 void Contexts::refused(uint32_t user, const rpc::CallSecurity& security) {
   const auto it = entries_.find(user);
-  if (it != entries_.end() && it->second.security.get() == &security) it->second.security.reset();
+  if (it == entries_.end() || it->second.security.get() != &security) return;
+  it->second.security.reset();
+  hide(user);
+}
+
+void Contexts::show(Holder holder) {
+  MutexLock lock(shown_mutex_);
+  shown_.insert_or_assign(holder.user, std::move(holder));
+}
+
+void Contexts::hide(uint32_t user) {
+  MutexLock lock(shown_mutex_);
+  shown_.erase(user);
 }
 
 Task<> Contexts::destroy_all() {
   std::vector<std::shared_ptr<GssSecurity>> all;
   for (auto& [user, entry] : entries_) {
     if (entry.security) all.push_back(std::move(entry.security));
+    hide(user);
   }
   // A get() that still waits for a token has a reference to its entry.
   std::erase_if(entries_, [](const auto& one) { return !one.second.busy[0] && !one.second.busy[1]; });
@@ -94,12 +112,9 @@ Task<> Contexts::destroy_all() {
 std::vector<Contexts::Holder> Contexts::holders() const {
   std::vector<Holder> all;
   const TimePoint now = Clock::now();
-  for (const auto& [user, entry] : entries_) {
-    if (!entry.security || !entry.security->usable(now)) continue;
-    Holder holder{.user = user, .left = std::nullopt};
-    if (entry.security->expires() != TimePoint::max())
-      holder.left = std::chrono::duration_cast<std::chrono::seconds>(entry.security->expires() - now);
-    all.push_back(holder);
+  MutexLock lock(shown_mutex_);
+  for (const auto& [user, holder] : shown_) {
+    if (!holder.refusal.empty() || holder.expires > now) all.push_back(holder);
   }
   return all;
 }

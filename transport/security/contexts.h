@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/runtime/mutex.h"
 #include "transport/runtime/sync.h"
 #include "transport/security/establish.h"
 
@@ -48,11 +49,13 @@ class Contexts {
   // Tells the server that no context is needed any more. Call no get() afterwards.
   Task<> destroy_all();
 
-  // For status: the users with a usable context, and until when.
+  // For status: each user who has a context, and each whom the last attempt refused one.
   struct Holder {
     uint32_t user = 0;
-    std::optional<std::chrono::seconds> left;  // nullopt: without end
+    TimePoint expires = TimePoint::max();  // max(): without end
+    std::string refusal;                   // why there is none; empty: there is one
   };
+  // In the order of users. Any thread.
   std::vector<Holder> holders() const;
 
  private:
@@ -67,12 +70,16 @@ class Contexts {
     std::vector<Completion<bool>*> waiting[2];
   };
   Entry& entry(uint32_t user);
-  void note(Entry& entry, const Made& made, bool handshake);
+  void note(uint32_t user, Entry& entry, const Made& made, bool handshake);
+  void show(Holder holder);
+  void hide(uint32_t user);
 
   rpc::RpcTransport& transport_;
   const std::shared_ptr<TokenSource> tokens_;
   const ContextsOptions options_;
   std::map<uint32_t, Entry> entries_;
+  mutable Mutex shown_mutex_;
+  std::map<uint32_t, Holder> shown_ NFSRDMA_GUARDED_BY(shown_mutex_);
 };
 
 }  // namespace nfsrdma::security

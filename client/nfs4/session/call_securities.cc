@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/nfs4/session/call_securities.h"
 
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -36,6 +39,7 @@ class Kerberos final : public CallSecurities {
   void forget(unsigned transport, const rpc::Credential& who, const rpc::CallSecurity& security) override {
     contexts_[transport]->refused(user_of(who), security);
   }
+  std::vector<ContextStatistics> statistics() const override;
   Task<> destroy() override;
 
  private:
@@ -62,6 +66,32 @@ Task<Result<std::shared_ptr<rpc::CallSecurity>>> Kerberos::get(unsigned transpor
   Result<std::shared_ptr<security::GssSecurity>> made = co_await std::move(making);
   if (!made) co_return fail(std::move(made.error()));
   co_return *std::move(made);
+}
+
+// Of a user with several contexts the first to end counts; a refusal counts only if he has none.
+std::vector<ContextStatistics> Kerberos::statistics() const {
+  std::map<uint32_t, security::Contexts::Holder> users;
+  for (const auto& contexts : contexts_) {
+    for (security::Contexts::Holder& holder : contexts->holders()) {
+      const auto [it, is_new] = users.try_emplace(holder.user, holder);
+      if (is_new || !holder.refusal.empty()) continue;
+      if (!it->second.refusal.empty() || holder.expires < it->second.expires) it->second = std::move(holder);
+    }
+  }
+  std::vector<ContextStatistics> all;
+  const TimePoint now = Clock::now();
+  for (auto& [user, holder] : users) {
+    ContextStatistics& one = all.emplace_back();
+    one.user = user;
+    one.refusal = std::move(holder.refusal);
+    if (!one.refusal.empty()) continue;
+    one.ends = holder.expires != TimePoint::max();
+    if (one.ends) {
+      const auto left = std::chrono::duration_cast<std::chrono::seconds>(holder.expires - now).count();
+      one.seconds_left = static_cast<uint64_t>(std::max<int64_t>(left, 0));
+    }
+  }
+  return all;
 }
 
 Task<> Kerberos::destroy() {

@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "client/api/options.h"
+#include "client/api/statistics.h"
 #include "client/nfs4/session/connections.h"
 #include "transport/rpc/call_security.h"
 #include "transport/rpc/credential.h"
@@ -37,6 +39,8 @@ class CallSecurities {
                                                                bool handshake) = 0;
   // The context is lost: get() makes another.
   virtual void forget(unsigned transport, const rpc::Credential& who, const rpc::CallSecurity& security) = 0;
+  // For status. Any thread.
+  virtual std::vector<ContextStatistics> statistics() const = 0;
   // Loop 0. Ends the contexts of transport 0; the server forgets those of the others.
   virtual Task<> destroy() = 0;
 };

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/core/operation_counters.h"
 #include "client/nfs4/session/call_securities.h"
@@ -42,6 +43,8 @@ class RequestSender {
 
   // The mount uses RPCSEC_GSS: a request needs a context before it takes a slot (secure()).
   bool secured() const { return security_ != nullptr; }
+  // For status. Call it only if secured(). Any thread.
+  std::vector<ContextStatistics> contexts() const { return security_->statistics(); }
   // Makes the user's context over that transport if there is none. Call it only if secured().
   Task<Result<>> secure(unsigned transport, rpc::CredentialPtr who);
   // Loop 0. Ends contexts when no request follows.

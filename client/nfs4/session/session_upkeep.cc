@@ -185,6 +185,10 @@ SessionStatistics Session::statistics() const {
   s.sessions_created = sessions_created_.load();
   s.client_ids_established = epoch();
   s.state_recoveries = recoveries_.load();
+  if (sender_.secured()) {
+    s.security = to_string(options_.flavor);
+    s.contexts = sender_.contexts();
+  }
   return s;
 }
 

@@ -58,9 +58,27 @@ Snapshot example() {
   t.pending = 3;
   t.last_error = "connection reset";
   s.client.transports = {t};
-  s.client.session = {"00ff",    "owner",   "scope",  "Ganesha 4.3", 64,   64, 5, 1'053'696,
-                      1'053'696, 16,        90,       true,          true, 1,  1, 0,
-                      7,         1'048'576, 1'048'576};
+  s.client.session = {"00ff",
+                      "owner",
+                      "scope",
+                      "Ganesha 4.3",
+                      64,
+                      64,
+                      5,
+                      1'053'696,
+                      1'053'696,
+                      16,
+                      90,
+                      true,
+                      true,
+                      1,
+                      1,
+                      0,
+                      7,
+                      1'048'576,
+                      1'048'576,
+                      "krb5p",
+                      {{1000, true, 35'999, ""}, {1001, false, 0, "alice: no Kerberos ticket"}}};
   s.client.cache = {50, 60, 70, 30, 80, 20, 4096, 8192, 512, 9, 3, 1, 6};
   s.client.delegations = {5, 6, 1, 20, 7, 8, 2, 900};
   s.fuse.operations = {{"READ", 900, 1, 800'000, 5'000}, {"LOOKUP", 20, 4, 1'500, 300}};
@@ -124,6 +142,12 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
   EXPECT_TRUE(back->client.session.lease_holds);
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
+  EXPECT_EQ(back->client.session.security, "krb5p");
+  ASSERT_EQ(back->client.session.contexts.size(), 2u);
+  EXPECT_TRUE(back->client.session.contexts[0].ends);
+  EXPECT_EQ(back->client.session.contexts[0].seconds_left, 35'999u);
+  EXPECT_EQ(back->client.session.contexts[1].user, 1001u);
+  EXPECT_NE(back->client.session.contexts[1].refusal, "");
   EXPECT_EQ(back->client.cache.refused_bytes, 512u);
   EXPECT_EQ(back->client.cache.locks, 1u);
   EXPECT_EQ(back->client.delegations.local_opens, 900u);
@@ -256,6 +280,20 @@ TEST(StatusText, Snapshot_IsReadable) {
   Snapshot silent = example();
   silent.responding = false;
   EXPECT_NE(status_text(silent).find("server not responding"), std::string::npos);
+}
+
+TEST(StatusText, SecurityContexts_AreShownWithTheirEnd) {
+  Snapshot s = example();
+  const std::string text = status_text(s);
+  EXPECT_NE(text.find("krb5p, user 1000 for 9 h 59 min\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("krb5p, user 1001: alice: no Kerberos ticket\n"), std::string::npos) << text;
+  s.client.session.contexts.clear();
+  EXPECT_NE(status_text(s).find("krb5p, nobody has a context"), std::string::npos);
+  for (uint32_t user = 0; user < 25; ++user) s.client.session.contexts.push_back({user, false, 0, ""});
+  EXPECT_NE(status_text(s).find("user 19 without end\n"), std::string::npos);
+  EXPECT_NE(status_text(s).find("and 5 users more"), std::string::npos);
+  s.client.session.security.clear();
+  EXPECT_EQ(status_text(s).find("security"), std::string::npos) << "sec=sys";
 }
 
 TEST(StatusText, Rdma_IsShownWithItsTerms) {

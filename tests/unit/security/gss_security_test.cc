@@ -233,8 +233,9 @@ TEST_P(GssSecurityTest, Context_IsMadeOnceForAUser) {
   EXPECT_EQ(tokens_->begun, 2);
   const auto holders = contexts_->holders();
   ASSERT_EQ(holders.size(), 2u);
-  ASSERT_TRUE(holders[0].left);
-  EXPECT_GT(*holders[0].left, 9h);
+  EXPECT_EQ(holders[0].user, 1000u);
+  EXPECT_GT(holders[0].expires - Clock::now(), 9h);
+  EXPECT_EQ(holders[0].refusal, "");
 }
 
 Task<int> get_many(Contexts& contexts, int times) {
@@ -263,10 +264,12 @@ TEST_P(GssSecurityTest, ServerThatForgot_GetsANewContext) {
   const rpc::Outcome refused = send(call);
   ASSERT_FALSE(refused.reply);
   contexts_->refused(1000, *old);
+  EXPECT_TRUE(contexts_->holders().empty());
   const auto fresh = must_get();
   EXPECT_NE(fresh, old);
   contexts_->refused(1000, *old);  // a late answer to the old one does not cost the new one
   EXPECT_EQ(contexts_->ready(1000), fresh);
+  EXPECT_EQ(contexts_->holders().size(), 1u);
   rpc::Call again = call_of(fresh, 1);
   EXPECT_TRUE(send(again).reply);
 }
@@ -280,6 +283,9 @@ TEST_P(GssSecurityTest, Refusal_IsKeptForAShortTime) {
     EXPECT_EQ(refused.error().errnum, EACCES);
   }
   EXPECT_EQ(tokens_->begun, 1);
+  const auto holders = contexts_->holders();
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_NE(holders[0].refusal.find("no Kerberos ticket"), std::string::npos) << holders[0].refusal;
 }
 
 TEST_P(GssSecurityTest, ServerWithoutAKeytab_IsToldInOneLine) {
