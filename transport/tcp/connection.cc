@@ -38,7 +38,8 @@ Error lost(int errnum, std::string cause) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(Loop& loop, net::Connected connected, rpc::ConnectionUse use, Limits limits)
+TcpConnection::TcpConnection(Loop& loop, net::Connected connected, std::unique_ptr<tls::Stream> tls,
+                             rpc::ConnectionUse use, Limits limits)
     : loop_(loop),
       owner_(use.owner),
       calls_(use.calls),
@@ -47,6 +48,7 @@ TcpConnection::TcpConnection(Loop& loop, net::Connected connected, rpc::Connecti
       peer_(std::move(connected.peer)),
       local_(std::move(connected.local)),
       descriptor_(loop.context(), connected.socket.release()),
+      tls_(std::move(tls)),
       due_(use.calls, limits.reader.direct_min_bytes),
       reader_(due_, limits.reader),
       queue_(limits.send_fragment_bytes) {}
@@ -58,6 +60,7 @@ void TcpConnection::begin() {
 void TcpConnection::drop(Error why) {
   if (!std::exchange(open_, false)) return;
   const auto keep_alive = shared_from_this();
+  if (tls_) tls_->close();
   asio::error_code ignored;
   descriptor_.close(ignored);
   owner_.on_dropped(*this, std::move(why));
@@ -66,7 +69,9 @@ void TcpConnection::drop(Error why) {
 // ---------------------------------------------------------------------------------------------------------
 // Receiving.
 
+// A part of a TLS record may have left the socket already, so nothing is known of what is certain to come.
 void TcpConnection::set_low_water() {
+  if (tls_) return;
   const size_t left = reader_.window().direct.size();
   const bool stream = last_received_ >= kStreamBytes && left >= kStreamBytes;
   // Half of what came last: when the link gets slow, each wait asks for less.
@@ -105,7 +110,7 @@ void TcpConnection::on_readable() {
 
 TcpConnection::Received TcpConnection::receive() {
   const RecordReader::Window window = reader_.window();
-  if (window.pipe != nullptr) {
+  if (window.pipe != nullptr && !tls_) {
     if (const auto received = receive_into_pipe(window)) return *received;
   }
   return receive_into_memory(window);
@@ -129,10 +134,11 @@ std::optional<TcpConnection::Received> TcpConnection::receive_into_pipe(const Re
 }
 
 TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::Window& window) {
-  const ssize_t n = net::receive_into(descriptor_.native_handle(), window.direct, window.staging);
+  const ssize_t n = tls_ ? tls_->receive(window.direct, window.staging)
+                         : net::receive_into(descriptor_.native_handle(), window.direct, window.staging);
   if (n < 0) {
     if (errno == EAGAIN) return Received::kNothing;
-    drop(lost(errno, {}));
+    drop(lost(errno, tls_ ? tls_->failure() : std::string()));
     return Received::kClosed;
   }
   if (n == 0) {
@@ -142,8 +148,9 @@ TcpConnection::Received TcpConnection::receive_into_memory(const RecordReader::W
   const auto bytes = static_cast<size_t>(n);
   reader_.commit(bytes);
   received(bytes);
-  // Less than asked for: the socket was empty then, and wait_readable() reports data that came since.
-  return bytes < window.size() ? Received::kDrained : Received::kMore;
+  // Less than asked for: the socket was empty then, and wait_readable() reports data that came since. Of TLS
+  // that says nothing.
+  return bytes < window.size() && !tls_ ? Received::kDrained : Received::kMore;
 }
 
 void TcpConnection::received(size_t bytes) {
@@ -218,13 +225,18 @@ void TcpConnection::flush_queued() {
   flush();
 }
 
+ssize_t TcpConnection::send_some() {
+  const std::span<iovec> pieces = queue_.front(kMaxPieces);
+  if (tls_) return tls_->send(pieces);
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  return ::sendmsg(descriptor_.native_handle(), &message, MSG_NOSIGNAL);
+}
+
 void TcpConnection::flush() {
   while (open_ && !waits_writable_ && !queue_.empty()) {
-    const std::span<iovec> pieces = queue_.front(kMaxPieces);
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const ssize_t n = ::sendmsg(descriptor_.native_handle(), &message, MSG_NOSIGNAL);
+    const ssize_t n = send_some();
     if (n >= 0) {
       counters_.bytes_sent.add(static_cast<uint64_t>(n));
       sent_ += static_cast<uint64_t>(n);
@@ -232,9 +244,12 @@ void TcpConnection::flush() {
     } else if (errno == EAGAIN) {
       wait_writable();
     } else if (errno != EINTR) {
-      drop(lost(errno, {}));
+      return drop(lost(errno, tls_ ? tls_->failure() : std::string()));
     }
   }
+  if (!open_ || waits_writable_ || !tls_ || tls_->flush()) return;
+  if (errno != EAGAIN) return drop(lost(errno, tls_->failure()));
+  wait_writable();
 }
 
 void TcpConnection::wait_writable() {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TcpConnection: one connected socket with its send queue and its record reader.
+// TcpConnection: one connected socket with its send queue and its record reader, and perhaps TLS between them
+// and the socket. TLS encrypts from one piece of memory and decrypts into ours, so there is no pipe, and one
+// more copy in each direction.
 //
 // It first tries ::recvmsg or ::sendmsg directly, and waits by Asio only on EAGAIN. Messages that are queued
 // in one turn of the loop, or while the replies of one receive are delivered, leave in one sendmsg. This
@@ -18,6 +20,7 @@
 #include "transport/tcp/due_replies.h"
 #include "transport/tcp/record_reader.h"
 #include "transport/tcp/send_queue.h"
+#include "transport/tls/stream.h"
 
 namespace nfsrdma::tcp {
 
@@ -28,7 +31,9 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
     size_t send_fragment_bytes = 0;
   };
 
-  TcpConnection(Loop& loop, net::Connected connected, rpc::ConnectionUse use, Limits limits);
+  // `tls`: a session over connected.socket, after its handshake; null: none.
+  TcpConnection(Loop& loop, net::Connected connected, std::unique_ptr<tls::Stream> tls,
+                rpc::ConnectionUse use, Limits limits);
 
   void begin() override;
   void send(PendingCall& call) override;
@@ -59,6 +64,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   void received(size_t bytes);
   void hand_out();
 
+  ssize_t send_some();
   void queue_flush();
   void flush_queued();
   void flush();
@@ -74,6 +80,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   const std::string peer_;
   const std::string local_;
   asio::posix::stream_descriptor descriptor_;
+  const std::unique_ptr<tls::Stream> tls_;
   bool open_ = true;
   DueReplies due_;
   RecordReader reader_;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp/tcp_transport.h"
 
+#include <optional>
 #include <utility>
 
 #include "transport/net/connector.h"
 #include "transport/rpc/client_transport.h"
+#include "transport/runtime/log.h"
 #include "transport/tcp/connection.h"
+#include "transport/tls/client.h"
 
 namespace nfsrdma::tcp {
 namespace {
@@ -13,21 +16,36 @@ namespace {
 class TcpDialer final : public rpc::Dialer {
  public:
   TcpDialer(Loop& loop, TcpOptions options)
-      : loop_(loop), options_(std::move(options)), connector_(loop, options_) {}
+      : loop_(loop), options_(std::move(options)), connector_(loop, options_) {
+    if (options_.tls) tls_.emplace(loop_, *options_.tls);
+  }
 
   Task<Result<std::shared_ptr<rpc::Connection>>> dial(rpc::ConnectionUse use) override {
     Result<net::Connected> connected = co_await connector_.connect();
     if (!connected) co_return fail(std::move(connected).error());
     const TcpConnection::Limits limits{{options_.max_record_bytes, options_.direct_receive_min_bytes},
                                        options_.send_fragment_bytes};
-    co_return std::make_shared<TcpConnection>(loop_, *std::move(connected), std::move(use), limits);
+    std::unique_ptr<tls::Stream> stream;
+    if (tls_) {
+      auto securing = tls_->secure(connected->socket.get());
+      Result<std::unique_ptr<tls::Stream>> secured = co_await std::move(securing);
+      if (!secured) co_return fail(std::move(secured).error());
+      stream = *std::move(secured);
+      log::debug("server {}: {}, {}", options_.host, stream->description(), stream->peer());
+    }
+    co_return std::make_shared<TcpConnection>(loop_, *std::move(connected), std::move(stream), std::move(use),
+                                              limits);
   }
-  void cancel() override { connector_.cancel(); }
+  void cancel() override {
+    connector_.cancel();
+    if (tls_) tls_->cancel();
+  }
 
  private:
   Loop& loop_;
   const TcpOptions options_;
   net::Connector connector_;
+  std::optional<tls::Client> tls_;
 };
 
 }  // namespace

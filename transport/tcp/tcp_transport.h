@@ -15,10 +15,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/net/connector_options.h"
 #include "transport/rpc/rpc_transport.h"
+#include "transport/tls/client_options.h"
 
 namespace nfsrdma::tcp {
 
@@ -32,6 +34,8 @@ struct TcpOptions : net::ConnectorOptions {
   // 1.6 / 2.5, 16 KiB 2.9 / 3.1, 24 KiB 3.9 / 3.9, 32 KiB 5.2 / 4.4, 64 KiB 12.3 / 11.7, 1 MiB 354 / 221. The
   // last value is 0.22 CPU s per GiB; plain recv() into as many buffers takes 0.19.
   size_t direct_receive_min_bytes = 32768;
+  // Set: the connection is used with TLS or not at all (RFC 9289).
+  std::optional<tls::ClientOptions> tls;
 };
 
 std::unique_ptr<rpc::RpcTransport> make_tcp_transport(Loop& loop, TcpOptions options,

@@ -9,25 +9,15 @@
 // connection meanwhile.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <memory>
-#include <string>
 
 #include "transport/net/socket_io.h"
 #include "transport/runtime/loop.h"
 #include "transport/runtime/task.h"
+#include "transport/tls/client_options.h"
 #include "transport/tls/stream.h"
 
 namespace nfsrdma::tls {
-
-struct ClientOptions {
-  Settings settings;
-  std::string host;  // whose certificate is expected
-  uint32_t program = 0;
-  uint32_t version = 0;
-  std::chrono::milliseconds timeout{10'000};  // for the whole
-};
 
 class Client {
  public:

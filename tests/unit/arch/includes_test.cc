@@ -38,7 +38,7 @@ const std::map<std::string, std::vector<std::set<std::string>>> kRooms = {
      {{"transport/runtime", "transport/status", "transport/security/gss"},
       {"transport/memory"},
       {"transport/net"},
-      {"transport/rpc", "transport/fabric"},
+      {"transport/rpc", "transport/fabric", "transport/tls"},
       {"transport/tcp", "transport/rdma", "transport/fabric/iwarp", "transport/fabric/verbs",
        "transport/security"}}},
     {"client",
@@ -222,6 +222,19 @@ TEST(Layers, Kerberos_IsKnownToItsOwnFolderOnly) {
           << include.where << ": " << include.name;
       const std::string file = include.where.substr(0, include.where.find(':'));
       EXPECT_TRUE(file.ends_with(".cc") || file == "transport/security/gss/library.h") << include.where;
+    }
+  }
+  EXPECT_GT(seen, 0u);
+}
+
+TEST(Layers, OpenSsl_IsKnownToItsOwnFolderOnly) {
+  size_t seen = 0;
+  for (const auto& [layer, allowed] : kMayInclude) {
+    for (const Include& include : includes_of_layer(layer)) {
+      if (include.quoted || !include.name.starts_with("openssl/")) continue;
+      ++seen;
+      EXPECT_TRUE(include.where.starts_with("transport/tls/")) << include.where << ": " << include.name;
+      EXPECT_NE(include.where.find(".cc:"), std::string::npos) << include.where << ": " << include.name;
     }
   }
   EXPECT_GT(seen, 0u);
