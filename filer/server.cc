@@ -63,6 +63,11 @@ Result<> Server::Impl::open() {
     if (!contexts) return fail(std::move(contexts).error());
     dispatcher.accept_contexts(*std::move(contexts));
   }
+  if (core.options.tls) {
+    auto door = links::TlsDoor::open(*core.options.tls, core.options.tls_policy);
+    if (!door) return fail(std::move(door).error());
+    tls_door = *std::move(door);
+  }
   // Connections use at most half of the process's file descriptors, so that accept(2) does not fail for lack
   // of one.
   rlimit files{};
@@ -304,7 +309,8 @@ void Server::Impl::accepted_ol(tcp::socket socket) {
   if (ec) return;  // the peer has closed the connection already
   add_link(remote.address().to_string(), is_believed(remote, local, true), [&](links::LinkId id) {
     return std::make_shared<links::TcpLink>(loop, std::move(socket), id, link_events(),
-                                            max_record(core.options), fragment_bytes, core.options.patience);
+                                            max_record(core.options), fragment_bytes, core.options.patience,
+                                            tls_door);
   });
 }
 

@@ -208,6 +208,10 @@ struct Given {
   std::string delegations = "none";
   std::string security = "sys";
   std::string keytab;
+  std::string tls = "offered";
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_trust;
   std::string state_directory;
   std::string fault_plan;
   std::vector<std::string> faults;
@@ -264,6 +268,18 @@ struct Given {
     app.add_option("--keytab", keytab,
                    "the keys of nfs/HOST for krb5, krb5i and krb5p; default: the system's, /etc/krb5.keytab")
         ->type_name("FILE");
+    app.add_option("--tls-cert", tls_certificate,
+                   "PEM file with this server's certificate: clients may then use TLS over TCP")
+        ->type_name("FILE");
+    app.add_option("--tls-key", tls_key, "PEM file with its key; default: the file of the certificate")
+        ->type_name("FILE");
+    app.add_option("--tls-ca", tls_trust,
+                   "PEM file with the authorities whose certificates clients may have; default: the system's")
+        ->type_name("FILE");
+    app.add_option("--tls", tls,
+                   "offered: clients choose; required: they must use it; mutual: and have a certificate")
+        ->check(one_of({"offered", "required", "mutual"}))
+        ->capture_default_str();
     app.add_flag("--async", async, "answer changes of names before they are on the disk");
     app.add_option("--delegations", delegations,
                    "none, read or write; this host's own programs do not recall them")
@@ -324,6 +340,21 @@ Outcome<> set_security(const Given& given, filer::nfs::Options& options) {
   return {};
 }
 
+Outcome<> set_tls(const Given& given, filer::nfs::Options& options) {
+  using Policy = filer::links::TlsPolicy;
+  if (given.tls_certificate.empty()) {
+    if (given.tls == "offered" && given.tls_key.empty() && given.tls_trust.empty()) return {};
+    return usage("TLS needs a certificate: --tls-cert FILE");
+  }
+  options.tls = tls::Settings{
+      .trust = given.tls_trust, .certificate = given.tls_certificate, .key = given.tls_key};
+  if (given.tls == "required") options.tls_policy = Policy::kRequired;
+  if (given.tls == "mutual") options.tls_policy = Policy::kMutual;
+  if (options.tls_policy != Policy::kOffered && options.rdma.listen)
+    return usage("--rdma has no TLS: --tls required and mutual are for TCP alone");
+  return {};
+}
+
 Outcome<FilerCommand> command_of(const Given& given) {
   FilerCommand command;
   command.options.exports.clear();
@@ -352,6 +383,7 @@ Outcome<FilerCommand> command_of(const Given& given) {
     if (auto added = add_export(text, how, command); !added) return tl::unexpected(std::move(added).error());
   }
   if (auto set = set_security(given, command.options); !set) return tl::unexpected(std::move(set).error());
+  if (auto set = set_tls(given, command.options); !set) return tl::unexpected(std::move(set).error());
   command.options.state_directory = given.state_directory;
   if (given.state_directory.empty() && !command.options.directories.empty())
     command.options.state_directory = usual_state_directory();

@@ -44,6 +44,7 @@ void set_identity(filer::nfs::Options& options) {
 // Advice for a failed start; begins with "; ", or is empty.
 std::string start_advice(const Error& error) {
   const std::string_view op = error.op;
+  if (op == "TLS") return "; see --tls-cert, --tls-key and --tls-ca";
   if (error.layer == Layer::kSecurity)
     return "; give a keytab with a key of nfs/HOST, HOST being this server's name for its clients, with "
            "--keytab FILE";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/server/translate.h"
+#include "transport/tls/failure.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
@@ -36,8 +37,8 @@ std::vector<Ladder::Rung> Ladder::rungs_of(const MountOptions& asked, bool devic
   if (asked.may_use_software_rdma()) rungs.push_back(Rung::kSoftwareRdma);
   if (asked.transport == Transport::kRdma) return rungs;
   rungs.push_back(Rung::kTcp);
-  // NFSv3 is spoken with sec=sys only.
-  if (asked.any_version && asked.may_use_sys()) rungs.push_back(Rung::kVersion3);
+  // NFSv3 is spoken with sec=sys and without TLS only.
+  if (asked.any_version && asked.may_use_sys() && !asked.must_use_tls()) rungs.push_back(Rung::kVersion3);
   return rungs;
 }
 
@@ -63,6 +64,11 @@ void Ladder::stand_on(size_t at) {
   options_.transport = over_rdma() ? Transport::kRdma : Transport::kTcp;
   if (rung() == Rung::kVersion3) flavor_ = client::SecurityFlavor::kSys;
   options_.security = {flavor_};
+  if (asked_.xprtsec == TransportSecurity::kAuto) {
+    const bool may = rung() == Rung::kTcp && !no_tls_;
+    const auto wanted = asked_.tls_cert.empty() ? TransportSecurity::kTls : TransportSecurity::kMtls;
+    options_.xprtsec = may ? wanted : TransportSecurity::kNone;
+  }
   if (rung() == Rung::kVersion3 && asked_.major_version != 3) options_ = stepped_down(options_);
 }
 
@@ -84,14 +90,25 @@ bool Ladder::change_flavor(const Error& why) {
   const auto chosen = client::choose_flavor(asked_.security, offered_->take());
   if (!chosen || *chosen == flavor_) return false;
   refused_flavor_ = std::exchange(flavor_, *chosen);
-  flavor_news_ = fmt::format("the server does not accept sec={}; trying sec={}",
+  news_ = fmt::format("the server does not accept sec={}; trying sec={}",
                              client::to_string(*refused_flavor_), client::to_string(flavor_));
   stand_on(at_);
   return true;
 }
 
+// RFC 9289 section 4.1: where the server offers no TLS, "RPC operation may continue, depending on local
+// policy". A certificate that is not accepted is no reason.
+bool Ladder::leave_tls(const Error& why) {
+  const bool refused = why.layer == Layer::kSecurity && why.status == tls::kNotOffered;
+  if (!refused || asked_.xprtsec != TransportSecurity::kAuto || no_tls_) return false;
+  no_tls_ = true;
+  news_ = describe(why) + "; going on without it";
+  stand_on(at_);
+  return true;
+}
+
 bool Ladder::step_down(const Error& why) {
-  if (change_flavor(why)) return true;
+  if (change_flavor(why) || leave_tls(why)) return true;
   size_t next = at_ + 1;
   // Skip software RDMA: it leads to the same server, which has no NFSv4.1.
   if (lacks_version4(why) && next < rungs_.size() && rungs_[next] == Rung::kSoftwareRdma) ++next;
@@ -122,7 +139,7 @@ std::string Ladder::why_here() const {
 }
 
 std::string Ladder::announcement() {
-  if (!flavor_news_.empty()) return std::exchange(flavor_news_, {});
+  if (!news_.empty()) return std::exchange(news_, {});
   const std::string why = why_here();
   if (why.empty()) return {};
   std::string text = fmt::format("{}; trying {}", why, name_of(rung()));

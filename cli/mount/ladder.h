@@ -70,6 +70,7 @@ class Ladder {
   static std::string_view name_of(Rung rung);
   Rung rung() const { return rungs_[at_]; }
   bool change_flavor(const Error& why);
+  bool leave_tls(const Error& why);
   bool over_rdma() const { return rung() == Rung::kRdmaDevice || rung() == Rung::kSoftwareRdma; }
   void stand_on(size_t at);
   std::string why_no_device() const;  // why software RDMA replaces a device; empty: it was requested
@@ -82,7 +83,8 @@ class Ladder {
   size_t at_ = 0;
   client::SecurityFlavor flavor_ = client::SecurityFlavor::kSys;
   std::optional<client::SecurityFlavor> refused_flavor_;  // why another flavor than the first is used
-  std::string flavor_news_;                               // of that, until announcement() has said it
+  bool no_tls_ = false;  // xprtsec=auto, and the server offers none
+  std::string news_;     // of either, until announcement() has said it
   MountOptions options_;
   const std::string no_device_;         // why no device can be tried
   std::optional<Error> device_failed_;  // why the RDMA device was left

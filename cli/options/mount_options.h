@@ -45,6 +45,9 @@ enum class LogFormat : uint8_t { kText, kJson };
 std::string_view to_string(LogLevel level);
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
+// nfs(5), xprtsec=. kAuto: TLS if the server offers it, and a certificate of this machine if there is one.
+enum class TransportSecurity : uint8_t { kNone, kTls, kMtls, kAuto };
+
 struct MountOptions {
   // --- protocol
   unsigned major_version = 4;             // or 3
@@ -99,6 +102,10 @@ struct MountOptions {
   // --- security
   // sec=, as the user prefers them. Empty: not requested; the mount uses what the server accepts.
   std::vector<client::SecurityFlavor> security;
+  TransportSecurity xprtsec = TransportSecurity::kNone;
+  std::string tls_ca;    // PEM files; empty: the system's authorities, no certificate, the certificate's file
+  std::string tls_cert;
+  std::string tls_key;
 
   // --- FUSE and VFS
   bool read_only = false;
@@ -130,7 +137,7 @@ struct MountOptions {
 
   // Without proto=, port= means TCP's port: another server may listen on the default RDMA port.
   bool may_use_rdma() const {
-    if (transport == Transport::kAuto) return major_version == 4 && !port;
+    if (transport == Transport::kAuto) return major_version == 4 && !port && !must_use_tls();
     return transport == Transport::kRdma;
   }
   bool names_rdma_device() const { return !rdma_device.empty() && rdma_device != kSoftwareRdma; }
@@ -147,6 +154,10 @@ struct MountOptions {
   bool may_use_sys() const {
     return security.empty() ||
            std::find(security.begin(), security.end(), client::SecurityFlavor::kSys) != security.end();
+  }
+  // TLS is a condition of the mount, which excludes RDMA and NFSv3.
+  bool must_use_tls() const {
+    return xprtsec == TransportSecurity::kTls || xprtsec == TransportSecurity::kMtls;
   }
   // noac is "sync plus actimeo=0" (nfs(5), THE REMOUNT OPTION).
   bool synchronous_writes() const { return sync || !attribute_cache; }

@@ -159,10 +159,28 @@ Outcome<> set_security(MountOptions& o, const OptionValue& v) {
   return {};
 }
 
-// RPC-with-TLS, RFC 9289.
-Outcome<> set_xprtsec(MountOptions&, const OptionValue& v) {
-  if (v.text != "none") return bad_usage(fmt::format("{} is not implemented, use xprtsec=none", v.text));
+namespace {
+
+struct NamedPolicy {
+  TransportSecurity policy;
+  std::string_view name;
+};
+constexpr NamedPolicy kPolicies[] = {{TransportSecurity::kNone, "none"},
+                                     {TransportSecurity::kTls, "tls"},
+                                     {TransportSecurity::kMtls, "mtls"},
+                                     {TransportSecurity::kAuto, "auto"}};
+
+}  // namespace
+
+// RPC-with-TLS, RFC 9289. The option table has checked the word.
+Outcome<> set_xprtsec(MountOptions& o, const OptionValue& v) {
+  o.xprtsec = std::ranges::find(kPolicies, v.text, &NamedPolicy::name)->policy;
   return {};
+}
+
+std::string show_xprtsec(const MountOptions& o) {
+  if (o.xprtsec == TransportSecurity::kNone) return {};
+  return fmt::format("xprtsec={}", std::ranges::find(kPolicies, o.xprtsec, &NamedPolicy::policy)->name);
 }
 
 std::string show_security(const MountOptions& o) {

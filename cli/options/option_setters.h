@@ -98,6 +98,12 @@ std::string show_number(const MountOptions& o) {
   }
 }
 
+// Empty for an empty text.
+template <auto Member, Name Text>
+std::string show_text(const MountOptions& o) {
+  return (o.*Member).empty() ? std::string() : fmt::format("{}={}", Text.text, o.*Member);
+}
+
 // Rows with rules of their own (option_rules.cc).
 Outcome<> set_version(MountOptions& o, const OptionValue& v);
 Outcome<> set_minor_version(MountOptions& o, const OptionValue& v);
@@ -140,6 +146,7 @@ std::string show_notify(const MountOptions& o);
 Outcome<> set_metrics(MountOptions& o, const OptionValue& v);
 std::string show_metrics(const MountOptions& o);
 Outcome<> set_xprtsec(MountOptions& o, const OptionValue& v);
+std::string show_xprtsec(const MountOptions& o);
 std::string show_config_file(const MountOptions& o);
 
 }  // namespace nfsrdma::cli

@@ -150,6 +150,28 @@ Outcome<> check_version3_transport(ParsedOptions& parsed) {
   return {};
 }
 
+// RPC-with-TLS is for TCP (RFC 9289 section 5.1.3), and libnfs has none.
+Outcome<> check_tls(ParsedOptions& parsed) {
+  const MountOptions& o = parsed.values;
+  const bool mutual = o.xprtsec == TransportSecurity::kMtls || o.xprtsec == TransportSecurity::kAuto;
+  for (const std::string_view name : {"tls_cert", "tls_key"}) {
+    if (typed(parsed, name) && !mutual)
+      return bad_usage(fmt::format("{} belongs to xprtsec=mtls", name));
+  }
+  if (typed(parsed, "tls_ca") && o.xprtsec == TransportSecurity::kNone)
+    return bad_usage("tls_ca belongs to xprtsec=tls or mtls");
+  for (const std::string* path : {&o.tls_ca, &o.tls_cert, &o.tls_key}) {
+    if (!path->empty() && path->front() != '/')
+      return bad_usage(fmt::format("{}: the path of a file for TLS begins with /", *path));
+  }
+  if (o.xprtsec == TransportSecurity::kMtls && o.tls_cert.empty())
+    return bad_usage("xprtsec=mtls needs the certificate of this machine, tls_cert=FILE");
+  if (!o.must_use_tls()) return {};
+  if (o.major_version == 3) return bad_usage("NFSv3 has no TLS here, xprtsec needs vers=4.1");
+  if (o.transport == Transport::kRdma) return bad_usage("RDMA has no TLS, use proto=tcp with xprtsec");
+  return {};
+}
+
 Outcome<> check_rdma(ParsedOptions& parsed) {
   MountOptions& o = parsed.values;
   for (const RdmaOption& option : kRdmaOptions) {
@@ -222,6 +244,7 @@ Outcome<> check_options(ParsedOptions& parsed, const Source& source) {
     }
     o.port = source.port;
   }
+  if (auto done = check_tls(parsed); !done) return done;
   if (auto done = check_rdma(parsed); !done) return done;
   // If only one of the pair is given, the other is adjusted. If both are given in the wrong order, it is an
   // error.

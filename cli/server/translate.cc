@@ -102,6 +102,7 @@ client::ClientOptions make_client_options(const MountOptions& o, const Source& s
   c.id_mapping = o.idmap == IdMap::kNfsidmap ? client::IdMapping::kNfsidmap : client::IdMapping::kNumeric;
   c.many_users = serves_other_users(o, root) || o.allow_root;
   c.server_acls = o.server_acls;
+  if (o.must_use_tls()) c.tls = tls::Settings{.trust = o.tls_ca, .certificate = o.tls_cert, .key = o.tls_key};
   return c;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/api/security_flavor.h"
@@ -15,6 +16,7 @@
 #include "transport/rdma/options.h"
 #include "transport/rdma/version_memory.h"
 #include "transport/rpc/message_tap.h"
+#include "transport/tls/settings.h"
 
 namespace nfsrdma::security {
 class TokenSource;
@@ -109,6 +111,8 @@ struct ClientOptions {
   Duration flags_pause = std::chrono::seconds(5);
   IdMapping id_mapping = IdMapping::kNumeric;
 
+  // Everything goes over TCP within TLS, or not at all (RFC 9289). Absent: without TLS.
+  std::optional<tls::Settings> tls;
   // NFSv4.1: how all requests of the mount are protected.
   SecurityFlavor flavor = SecurityFlavor::kSys;
   // Makes the tokens of RPCSEC_GSS. Needed unless the flavor is kSys.

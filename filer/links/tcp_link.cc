@@ -2,11 +2,15 @@
 #include "filer/links/tcp_link.h"
 
 #include <asio/buffer.hpp>
+#include <asio/error.hpp>
 #include <asio/socket_base.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "transport/net/connector.h"
 #include "transport/runtime/log.h"
+#include "transport/tls/starttls.h"
+#include "xdr/rpc.h"
 
 namespace nfsrdma::filer::links {
 
@@ -42,7 +46,8 @@ std::array<asio::const_buffer, 2> TcpLink::Outgoing::parts() const {
 }
 
 TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events,
-                 size_t max_record_bytes, size_t fragment_bytes, std::chrono::milliseconds patience)
+                 size_t max_record_bytes, size_t fragment_bytes, std::chrono::milliseconds patience,
+                 std::shared_ptr<TlsDoor> tls)
     : loop_(loop),
       socket_(std::move(socket)),
       id_(id),
@@ -51,6 +56,7 @@ TcpLink::TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents
       fragment_bytes_(fragment_bytes),
       patience_(patience),
       buffer_(std::make_unique_for_overwrite<std::byte[]>(kReadBytes)),
+      door_(std::move(tls)),
       taking_since_(Clock::now()),
       record_since_(taking_since_) {}
 
@@ -71,8 +77,9 @@ void TcpLink::on_loop(std::function<void()> fn) {
 }
 
 void TcpLink::read_ol() {
-  if (ended_ || paused_ || reading_ || !held_.empty() || has_enough()) return;
+  if (ended_ || paused_ || reading_ || shaking_hands_ || !held_.empty() || has_enough()) return;
   reading_ = true;
+  if (tls_) return read_tls_ol();
   socket_.async_read_some(asio::buffer(buffer_.get(), kReadBytes),
                           [self = shared_from_this()](const asio::error_code& ec, size_t n) {
                             const Loop::Turn event(self->loop_);
@@ -84,11 +91,91 @@ void TcpLink::read_ol() {
                           });
 }
 
+void TcpLink::read_tls_ol() {
+  const auto receive = [self = shared_from_this()](const asio::error_code& ec) {
+    const Loop::Turn event(self->loop_);
+    self->reading_ = false;
+    if (self->ended_) return;
+    const ssize_t n = ec ? 0 : self->tls_->receive({}, MutableBytes(self->buffer_.get(), kReadBytes));
+    self->tls_may_have_more_ = n > 0;
+    if (n < 0 && errno == EAGAIN) return self->read_ol();
+    if (n <= 0) return self->end_ol();
+    self->held_ = ConstBytes(self->buffer_.get(), static_cast<size_t>(n));
+    if (!self->paused_) self->received_ol();
+  };
+  if (tls_may_have_more_) return loop_.post([receive] { receive({}); });
+  socket_.async_wait(asio::socket_base::wait_read, receive);
+}
+
+// RFC 9289 section 4.1. The probe and its answer are the only messages in the clear; what does not belong to
+// RPC-with-TLS is answered by the server as without a TlsDoor.
+bool TcpLink::answer_without_tls_ol(ConstBytes message) {
+  rpc::call_header call;
+  xdr::Decoder x(message);
+  if (!x(call) || call.rpcvers != rpc::kRpcVersion) return false;
+  if (tls::is_probe(call)) {
+    // Section 5.1.1: "If spurious traffic appears on a TCP connection between the initial cleartext AUTH_TLS
+    // probe and the TLS session handshake, receivers MUST discard that data without response and then SHOULD
+    // drop the connection."
+    if (!held_.empty()) {
+      end_ol();
+      return true;
+    }
+    send(tls::offer(call.xid));
+    on_loop([this] { begin_tls_ol(); });
+    shaking_hands_ = true;
+    return true;
+  }
+  if (!door_->required() || call.proc == 0) return false;
+  ByteVector refused;
+  xdr::Encoder out(refused);
+  (void)(out(call.xid) && out(rpc::REPLY) && out(rpc::MSG_DENIED) && out(rpc::AUTH_ERROR) &&
+         out(rpc::AUTH_TOOWEAK));
+  send(std::move(refused));
+  return true;
+}
+
+// The answer to the probe has been written, unless the client does not take even that.
+void TcpLink::begin_tls_ol() {
+  if (ended_) return;
+  if (!queue_.empty()) return end_ol();
+  Result<std::unique_ptr<tls::Stream>> stream =
+      tls::Stream::accept(door_->context(), socket_.native_handle());
+  if (!stream) return end_ol();
+  tls_ = *std::move(stream);
+  shake_hands_ol();
+}
+
+void TcpLink::shake_hands_ol() {
+  if (ended_) return;
+  const Result<tls::Stream::Step> step = tls_->handshake();
+  if (!step) {
+    log::info("filer: connection {} from {}: {}", id_, standing.address, describe(step.error()));
+    return end_ol();
+  }
+  if (*step == tls::Stream::Step::kDone) {
+    log::debug("filer: connection {}: {}, client {}", id_, tls_->description(), tls_->peer());
+    shaking_hands_ = false;
+    tls_may_have_more_ = true;
+    return read_ol();
+  }
+  socket_.async_wait(*step == tls::Stream::Step::kWantsRead ? asio::socket_base::wait_read
+                                                            : asio::socket_base::wait_write,
+                     [self = shared_from_this()](const asio::error_code&) {
+                       const Loop::Turn event(self->loop_);
+                       self->shake_hands_ol();
+                     });
+}
+
 void TcpLink::received_ol() {
-  while (!has_enough()) {
+  while (!has_enough() && !shaking_hands_) {
     auto message = reader_.take(held_);
     if (!message) break;
     ++records_;
+    if (door_ && !tls_ && answer_without_tls_ol(*message)) {
+      if (ended_) return;
+      continue;
+    }
     events_.on_message(shared_from_this(), std::move(*message));
     if (ended_) return;
   }
@@ -138,12 +225,30 @@ void TcpLink::queue_ol(Outgoing record) {
   tell_held_ol();
 }
 
+size_t TcpLink::write_some_ol(const Outgoing& record, asio::error_code& ec) {
+  const std::array<asio::const_buffer, 2> parts = record.parts();
+  if (!tls_) return socket_.write_some(parts, ec);
+  std::array<iovec, 2> pieces{};
+  for (size_t i = 0; i < parts.size(); ++i)
+    pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
+  const ssize_t n = tls_->send(pieces);
+  if (n >= 0) return static_cast<size_t>(n);
+  ec = errno == EAGAIN ? asio::error_code(asio::error::would_block)
+                       : asio::error_code(errno, asio::system_category());
+  return 0;
+}
+
 // Writes to the socket directly and waits for an event only when it is full.
 void TcpLink::write_ol() {
-  while (!writing_ && !ended_ && !queue_.empty()) {
+  while (!writing_ && !ended_ && (!queue_.empty() || (tls_ && !shaking_hands_ && !tls_->flush()))) {
+    if (queue_.empty()) {
+      if (errno != EAGAIN) return end_ol();
+      wait_writable_ol();
+      break;
+    }
     Outgoing& next = queue_.front();
     asio::error_code ec;
-    const size_t n = socket_.write_some(next.parts(), ec);
+    const size_t n = write_some_ol(next, ec);
     if (ec && ec != asio::error::would_block) return end_ol();
     next.sent += n;
     sent_bytes_ += n;
@@ -152,15 +257,19 @@ void TcpLink::write_ol() {
       queue_.pop_front();
       continue;
     }
-    writing_ = true;
-    socket_.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const asio::error_code&) {
-      const Loop::Turn event(self->loop_);
-      self->writing_ = false;
-      self->write_ol();
-      self->go_on_ol();
-    });
+    if (ec || !tls_) wait_writable_ol();  // TLS takes no more than a record at a time
   }
-  if (closing_ && queue_.empty()) end_ol();
+  if (closing_ && queue_.empty() && !writing_) end_ol();
+}
+
+void TcpLink::wait_writable_ol() {
+  writing_ = true;
+  socket_.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const asio::error_code&) {
+    const Loop::Turn event(self->loop_);
+    self->writing_ = false;
+    self->write_ol();
+    self->go_on_ol();
+  });
 }
 
 void TcpLink::close(bool abort) {
@@ -192,7 +301,7 @@ void TcpLink::tell_held_ol() {
 void TcpLink::look(TimePoint now) {
   if (ended_) return;
   if (queue_.empty() || sent_bytes_ != seen_sent_) taking_since_ = now;
-  if (!reader_.inside_record() || records_ != seen_records_ || paused_ || has_enough()) record_since_ = now;
+  if ((!reader_.inside_record() && !shaking_hands_) || records_ != seen_records_ || paused_ || has_enough()) record_since_ = now;
   seen_sent_ = sent_bytes_;
   seen_records_ = records_;
   const bool taking = now - taking_since_ <= patience_;
@@ -212,6 +321,7 @@ void TcpLink::pause_reading(bool pause) {
 void TcpLink::end_ol() {
   if (ended_) return;
   ended_ = true;
+  if (tls_) tls_->close();
   asio::error_code ignored;
   socket_.close(ignored);
   events_.on_closed(shared_from_this());

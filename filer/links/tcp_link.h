@@ -7,6 +7,8 @@
 // add to the queue, up to kMaxQueuedBytes; beyond that the connection ends. It also ends if the peer receives
 // nothing of the queue, or leaves a record unfinished, for `patience`. Sent records may be split into small
 // fragments, so that tests see clients reassemble them.
+//
+// With a TlsDoor the link answers a client's AUTH_TLS probe itself, and then carries everything within TLS.
 #pragma once
 
 #include <array>
@@ -19,7 +21,9 @@
 
 #include "filer/links/link.h"
 #include "filer/links/record_reader.h"
+#include "filer/links/tls_door.h"
 #include "transport/runtime/loop.h"
+#include "transport/tls/stream.h"
 #include "xdr/record_mark.h"
 
 namespace nfsrdma::filer::links {
@@ -29,8 +33,9 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   static constexpr size_t kEnoughQueuedBytes = 4u << 20;
   static constexpr size_t kMaxQueuedBytes = 96u << 20;
 
+  // `tls`: null if the server has none.
   TcpLink(Loop& loop, asio::ip::tcp::socket socket, LinkId id, LinkEvents events, size_t max_record_bytes,
-          size_t fragment_bytes, std::chrono::milliseconds patience);
+          size_t fragment_bytes, std::chrono::milliseconds patience, std::shared_ptr<TlsDoor> tls);
 
   // Loop thread.
   void start();
@@ -45,8 +50,6 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   void pause_reading(bool pause) override;
 
  private:
-  void read_ol();
-  void received_ol();
   // A record to send. `mark` is used for the first `mark_bytes` bytes; 0 if `bytes` has its own marks.
   struct Outgoing {
     std::array<std::byte, rpc::kRecordMarkBytes> mark;
@@ -56,10 +59,20 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
     std::array<asio::const_buffer, 2> parts() const;  // what is not sent yet
     size_t size() const { return mark_bytes + bytes.size(); }
   };
+
+  void read_ol();
+  void read_tls_ol();
+  void received_ol();
+  // A message that came without TLS, where the server has it. True: it was answered here.
+  bool answer_without_tls_ol(ConstBytes message);
+  void begin_tls_ol();
+  void shake_hands_ol();
+  size_t write_some_ol(const Outgoing& record, asio::error_code& ec);
   void go_on_ol();
   void queue(std::shared_ptr<Outgoing> record);
   void queue_ol(Outgoing record);
   void write_ol();
+  void wait_writable_ol();
   void end_ol();
   void tell_held_ol();
   void on_loop(std::function<void()> fn);
@@ -83,6 +96,10 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   bool paused_ = false;
   ConstBytes held_;  // received bytes in buffer_ that are not parsed yet
   bool reading_ = false;
+  const std::shared_ptr<TlsDoor> door_;
+  std::unique_ptr<tls::Stream> tls_;  // set: nothing is sent or received without it
+  bool shaking_hands_ = false;
+  bool tls_may_have_more_ = false;  // received bytes that the socket does not report any more
   size_t told_held_ = 0;
   uint64_t sent_bytes_ = 0;
   uint64_t records_ = 0;

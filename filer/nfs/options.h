@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "filer/links/believed.h"
+#include "filer/links/tls_door.h"
 #include "filer/security/identity.h"
 #include "filer/state/clients.h"
 #include "filer/state/states.h"
@@ -44,6 +46,9 @@ struct Options {
   std::chrono::milliseconds patience{120'000};
   // Peers whose calls are executed. Calls of other peers are answered AUTH_TOOWEAK, except NULL.
   links::Believed believed = links::Believed::kEverybody;
+  // TLS over TCP (RFC 9289); absent: none.
+  std::optional<tls::Settings> tls{};
+  links::TlsPolicy tls_policy = links::TlsPolicy::kOffered;
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // TCP; 0: any free port
   RdmaListenOptions rdma{};

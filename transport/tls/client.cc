@@ -81,7 +81,11 @@ Task<Result<>> Client::ask(int fd, TimePoint deadline) {
   NFSRDMA_CO_TRY(co_await std::move(receiving));
   switch (judge(record, xid)) {
     case Answer::kOffered: co_return Result<>{};
-    case Answer::kNotOffered: co_return fail(make_error("TLS", "the server does not offer TLS"));
+    case Answer::kNotOffered: {
+      Error refused = make_error("TLS", "the server does not offer TLS");
+      refused.status = kNotOffered;
+      co_return fail(std::move(refused));
+    }
     case Answer::kBroken: break;
   }
   co_return fail(make_error("TLS", "the server's answer cannot be understood"));

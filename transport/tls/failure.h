@@ -3,6 +3,7 @@
 // of this thread out of OpenSSL's queue. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "xdr/support/error.h"
@@ -10,6 +11,9 @@
 struct x509_store_ctx_st;
 
 namespace nfsrdma::tls {
+
+// Error::status of Layer::kSecurity when the server offers no TLS. gss::Failure has the smaller numbers.
+inline constexpr uint32_t kNotOffered = 1000;
 
 // Why a certificate of the other end is not accepted, and what to do, in one clause. `host`: the server's
 // name; empty at the server's end.

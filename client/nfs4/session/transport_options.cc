@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "client/nfs4/protocol_types.h"
+
 namespace nfsrdma::client::nfs4 {
 namespace {
 
@@ -30,6 +32,9 @@ tcp::TcpOptions tcp_options(const ClientOptions& o) {
   t.timeo = o.timeo;
   t.retrans = o.retrans;
   t.max_record_bytes = kMaxIoBytes + kRecordSlack;
+  if (o.tls)
+    t.tls = tls::ClientOptions{
+        .settings = *o.tls, .host = o.host, .program = nfs4::NFS4_PROGRAM, .version = nfs4::NFS_V4};
   return t;
 }
 
