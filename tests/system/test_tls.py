@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mounts with xprtsec=tls, mtls and auto: nfsrdma-filer with certificates of an authority of the test's own."""
+
+import os
+import subprocess
+
+from harness.case import HOME, SystemCase, needs_mount
+from harness.certificates import Authority
+from harness.filer import Filer
+from harness.mount import HELPER, TOOL, Mount, is_mounted
+
+
+@needs_mount()
+class Tls(SystemCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.authority = Authority(os.path.join(HOME, "authority"))
+        cls.certificate = cls.authority.issue("DNS:localhost,IP:127.0.0.1")
+        cls.server = Filer(name="filer.tls", arguments=["--tls-cert", cls.certificate, "--tls-ca", cls.authority.file,
+                                                        "--tls", "required"]).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.kill()
+
+    def tls_mount(self, options, server=None, **more):
+        server = server or self.server
+        mounted = Mount(server.source(**more), server.port, f"tls_ca={self.authority.file},{options}")
+        self.mounted.append(mounted)
+        return mounted
+
+    def refused(self, options, host="localhost"):
+        """What the mount says: one line."""
+        path = self.local("mnt")
+        done = subprocess.run([HELPER, self.server.source(host=host), path, "-o", f"port={self.server.port},proto=tcp,retry=0,{options}"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 32, done.stderr)
+        self.assertFalse(is_mounted(path))
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def work(self, mounted):
+        """Small and large files, written, read again past the caches, and compared with what the server has."""
+        path = self.directory(mounted, f"work{Mount.count}")
+        for size in (0, 1, 4095, 4097, 1 << 20, (9 << 20) + 3):
+            data = os.urandom(size)
+            name = os.path.join(path, str(size))
+            with open(name, "wb") as file:
+                file.write(data)
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            with open(name, "rb") as file:
+                self.assertEqual(file.read(), data)
+            with open(self.on_server(name), "rb") as file:
+                self.assertEqual(file.read(), data)
+
+    def test_tls_by_name_and_address(self):
+        for host in ("localhost", "127.0.0.1"):
+            self.work(self.tls_mount("xprtsec=tls", host=host))
+
+    def test_mtls(self):
+        server = Filer(name="filer.mtls", arguments=["--tls-cert", self.certificate, "--tls-ca", self.authority.file,
+                                                     "--tls", "mutual"]).start()
+        try:
+            mine = self.authority.issue()
+            mounted = self.tls_mount(f"xprtsec=mtls,tls_cert={mine}", server)
+            with open(os.path.join(mounted.path, "file"), "w") as file:
+                file.write("mutual")
+            with open(os.path.join(server.export, "file")) as file:
+                self.assertEqual(file.read(), "mutual")
+            mounted.umount()
+        finally:
+            server.kill()
+
+    # A connection that is cut is made again within TLS, with the certificate that the server has by then.
+    def test_renewed_certificate_counts_without_remount(self):
+        mounted = self.tls_mount("xprtsec=tls")
+        path = self.directory(mounted)
+        self.authority.issue("DNS:localhost,IP:127.0.0.1", into=self.certificate)
+        self.server.kill()
+        self.server.start()
+        with open(os.path.join(path, "later"), "w") as file:
+            file.write("renewed")
+        self.work(mounted)
+
+    def test_certificate_of_a_stranger(self):
+        stranger = Authority(self.local("stranger"), "Stranger")
+        self.assertIn("signed by nobody whom this machine trusts", self.refused(f"xprtsec=tls,tls_ca={stranger.file}"))
+
+    def test_mount_without_tls_is_refused(self):
+        self.refused("xprtsec=none")
+
+    # A server that has no TLS: never without it, unless the user says so.
+    def test_server_without_tls(self):
+        plain = Filer(name="filer.plain").start()
+        try:
+            path = self.local("mnt")
+            done = subprocess.run([HELPER, plain.source(), path, "-o", f"port={plain.port},proto=tcp,retry=0,xprtsec=tls"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 32)
+            self.assertIn("the server does not offer TLS", done.stderr)
+            mounted = Mount(plain.source(), plain.port, "xprtsec=auto")
+            self.mounted.append(mounted)
+            self.assertIn("going on without it", mounted.log_text())
+            mounted.umount()
+        finally:
+            plain.kill()
+
+    def test_auto_uses_tls_where_it_is(self):
+        mounted = self.tls_mount("xprtsec=auto")
+        told = subprocess.run([TOOL, "status", mounted.path], capture_output=True, text=True, timeout=30)
+        self.assertIn("xprtsec=tls", told.stdout)
+        self.work(mounted)
