@@ -77,7 +77,7 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   uint16_t rdma_port = 0;
   size_t fragment_bytes = 0;
   std::shared_ptr<links::TlsDoor> tls_door;  // null: no TLS
-  bool closed = false;  // loop thread
+  bool closed = false;                       // loop thread
 
   FaultPlan faults;
   nfs::Core core;

@@ -346,8 +346,8 @@ Outcome<> set_tls(const Given& given, filer::nfs::Options& options) {
     if (given.tls == "offered" && given.tls_key.empty() && given.tls_trust.empty()) return {};
     return usage("TLS needs a certificate: --tls-cert FILE");
   }
-  options.tls = tls::Settings{
-      .trust = given.tls_trust, .certificate = given.tls_certificate, .key = given.tls_key};
+  options.tls =
+      tls::Settings{.trust = given.tls_trust, .certificate = given.tls_certificate, .key = given.tls_key};
   if (given.tls == "required") options.tls_policy = Policy::kRequired;
   if (given.tls == "mutual") options.tls_policy = Policy::kMutual;
   if (options.tls_policy != Policy::kOffered && options.rdma.listen)

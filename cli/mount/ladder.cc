@@ -90,8 +90,8 @@ bool Ladder::change_flavor(const Error& why) {
   const auto chosen = client::choose_flavor(asked_.security, offered_->take());
   if (!chosen || *chosen == flavor_) return false;
   refused_flavor_ = std::exchange(flavor_, *chosen);
-  news_ = fmt::format("the server does not accept sec={}; trying sec={}",
-                             client::to_string(*refused_flavor_), client::to_string(flavor_));
+  news_ = fmt::format("the server does not accept sec={}; trying sec={}", client::to_string(*refused_flavor_),
+                      client::to_string(flavor_));
   stand_on(at_);
   return true;
 }

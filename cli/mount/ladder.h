@@ -83,8 +83,8 @@ class Ladder {
   size_t at_ = 0;
   client::SecurityFlavor flavor_ = client::SecurityFlavor::kSys;
   std::optional<client::SecurityFlavor> refused_flavor_;  // why another flavor than the first is used
-  bool no_tls_ = false;  // xprtsec=auto, and the server offers none
-  std::string news_;     // of either, until announcement() has said it
+  bool no_tls_ = false;                                   // xprtsec=auto, and the server offers none
+  std::string news_;                                      // of either, until announcement() has said it
   MountOptions options_;
   const std::string no_device_;         // why no device can be tried
   std::optional<Error> device_failed_;  // why the RDMA device was left

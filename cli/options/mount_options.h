@@ -103,7 +103,7 @@ struct MountOptions {
   // sec=, as the user prefers them. Empty: not requested; the mount uses what the server accepts.
   std::vector<client::SecurityFlavor> security;
   TransportSecurity xprtsec = TransportSecurity::kNone;
-  std::string tls_ca;    // PEM files; empty: the system's authorities, no certificate, the certificate's file
+  std::string tls_ca;  // PEM files; empty: the system's authorities, no certificate, the certificate's file
   std::string tls_cert;
   std::string tls_key;
 

@@ -155,8 +155,7 @@ Outcome<> check_tls(ParsedOptions& parsed) {
   const MountOptions& o = parsed.values;
   const bool mutual = o.xprtsec == TransportSecurity::kMtls || o.xprtsec == TransportSecurity::kAuto;
   for (const std::string_view name : {"tls_cert", "tls_key"}) {
-    if (typed(parsed, name) && !mutual)
-      return bad_usage(fmt::format("{} belongs to xprtsec=mtls", name));
+    if (typed(parsed, name) && !mutual) return bad_usage(fmt::format("{} belongs to xprtsec=mtls", name));
   }
   if (typed(parsed, "tls_ca") && o.xprtsec == TransportSecurity::kNone)
     return bad_usage("tls_ca belongs to xprtsec=tls or mtls");

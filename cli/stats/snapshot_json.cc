@@ -163,6 +163,7 @@ constexpr auto transport = [](auto& x, auto& t) {
   x.field("protocol", t.protocol);
   x.field("peer", t.peer);
   x.field("local", t.local);
+  x.field("tls", t.tls);
   x.field("calls", t.calls);
   x.field("replies", t.replies);
   x.field("retransmissions", t.retransmissions);

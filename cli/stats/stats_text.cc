@@ -73,6 +73,7 @@ std::string transport_line(const rpc::TransportStatus& t) {
   std::string line = fmt::format("{} {}", t.protocol, transport_state_name(t.state));
   if (!t.peer.empty()) line += fmt::format(" to {}", t.peer);
   if (!t.local.empty()) line += fmt::format(" from {}", t.local);
+  if (!t.tls.empty()) line += fmt::format(", {}", t.tls);
   if (t.pending != 0) line += fmt::format(", {} calls pending", t.pending);
   if (!t.responding) line += ", not responding";
   if (t.connects > 1) line += fmt::format(", reconnected {} times", t.connects - 1);

@@ -159,12 +159,12 @@ void TcpLink::shake_hands_ol() {
     tls_may_have_more_ = true;
     return read_ol();
   }
-  socket_.async_wait(*step == tls::Stream::Step::kWantsRead ? asio::socket_base::wait_read
-                                                            : asio::socket_base::wait_write,
-                     [self = shared_from_this()](const asio::error_code&) {
-                       const Loop::Turn event(self->loop_);
-                       self->shake_hands_ol();
-                     });
+  socket_.async_wait(
+      *step == tls::Stream::Step::kWantsRead ? asio::socket_base::wait_read : asio::socket_base::wait_write,
+      [self = shared_from_this()](const asio::error_code&) {
+        const Loop::Turn event(self->loop_);
+        self->shake_hands_ol();
+      });
 }
 
 void TcpLink::received_ol() {
@@ -229,8 +229,7 @@ size_t TcpLink::write_some_ol(const Outgoing& record, asio::error_code& ec) {
   const std::array<asio::const_buffer, 2> parts = record.parts();
   if (!tls_) return socket_.write_some(parts, ec);
   std::array<iovec, 2> pieces{};
-  for (size_t i = 0; i < parts.size(); ++i)
-    pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
+  for (size_t i = 0; i < parts.size(); ++i) pieces[i] = {const_cast<void*>(parts[i].data()), parts[i].size()};
   const ssize_t n = tls_->send(pieces);
   if (n >= 0) return static_cast<size_t>(n);
   ec = errno == EAGAIN ? asio::error_code(asio::error::would_block)
@@ -301,7 +300,8 @@ void TcpLink::tell_held_ol() {
 void TcpLink::look(TimePoint now) {
   if (ended_) return;
   if (queue_.empty() || sent_bytes_ != seen_sent_) taking_since_ = now;
-  if ((!reader_.inside_record() && !shaking_hands_) || records_ != seen_records_ || paused_ || has_enough()) record_since_ = now;
+  if ((!reader_.inside_record() && !shaking_hands_) || records_ != seen_records_ || paused_ || has_enough())
+    record_since_ = now;
   seen_sent_ = sent_bytes_;
   seen_records_ = records_;
   const bool taking = now - taking_since_ <= patience_;

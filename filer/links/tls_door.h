@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TlsDoor: TLS for the connections of one server (RFC 9289): its certificate, and whether clients must use it.
+// TlsDoor: TLS for the connections of one server (RFC 9289): its certificate, and whether clients must use
+// it.
 //
 // Shared by the server's links; one loop. The files are read again when they have changed, so a renewed
 // certificate counts for the next connection. If they cannot be read then, the last good ones stay.

@@ -110,4 +110,5 @@ class Tls(SystemCase):
         mounted = self.tls_mount("xprtsec=auto")
         told = subprocess.run([TOOL, "status", mounted.path], capture_output=True, text=True, timeout=30)
         self.assertIn("xprtsec=tls", told.stdout)
+        self.assertIn(", TLSv1.3 with TLS_", told.stdout)
         self.work(mounted)

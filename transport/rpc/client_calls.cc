@@ -209,6 +209,7 @@ TransportStatus ClientTransport::status() const {
   dialer_->describe(s);
   MutexLock lock(text_mutex_);
   s.protocol = protocol_;
+  s.tls = tls_;
   s.peer = peer_;
   s.local = local_;
   s.last_error = last_error_;

@@ -82,6 +82,7 @@ Task<Result<>> ClientTransport::shake_hands(std::shared_ptr<Connection> connecti
   {
     MutexLock lock(text_mutex_);
     protocol_ = connection->protocol();
+    tls_ = connection->tls();
     peer_ = connection->peer();
     local_ = connection->local();
   }

@@ -151,6 +151,7 @@ class ClientTransport final : public RpcTransport, private ConnectionOwner {
   std::atomic<TimePoint::rep> stalled_since_{0};
   mutable Mutex text_mutex_;
   std::string protocol_ NFSRDMA_GUARDED_BY(text_mutex_);
+  std::string tls_ NFSRDMA_GUARDED_BY(text_mutex_);
   std::string peer_ NFSRDMA_GUARDED_BY(text_mutex_);
   std::string local_ NFSRDMA_GUARDED_BY(text_mutex_);
   std::string last_error_ NFSRDMA_GUARDED_BY(text_mutex_);

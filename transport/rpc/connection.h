@@ -75,6 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual const std::string& peer() const = 0;
   virtual const std::string& local() const = 0;
   virtual std::string protocol() const = 0;  // for status: "tcp", "rdma"
+  // For status: version and cipher of TLS, and whose certificate the server has shown; empty: no TLS.
+  virtual std::string tls() const { return {}; }
 
   size_t callbacks_in_progress = 0;  // back channel calls that the owner is answering; counted by the owner
 };

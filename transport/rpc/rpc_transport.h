@@ -127,6 +127,7 @@ struct TransportStatus {
   std::string protocol;  // "tcp", "rdma"
   std::string peer;      // "10.0.0.1:2049", the address in use
   std::string local;     // our address
+  std::string tls;       // "TLSv1.3 with TLS_AES_256_GCM_SHA384, server CN=filer"; empty: no TLS
   uint64_t calls = 0;
   uint64_t replies = 0;
   uint64_t retransmissions = 0;

@@ -53,6 +53,10 @@ TcpConnection::TcpConnection(Loop& loop, net::Connected connected, std::unique_p
       reader_(due_, limits.reader),
       queue_(limits.send_fragment_bytes) {}
 
+std::string TcpConnection::tls() const {
+  return tls_ ? tls_->description() + ", server " + tls_->peer() : std::string();
+}
+
 void TcpConnection::begin() {
   wait_readable();
 }

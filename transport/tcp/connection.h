@@ -47,6 +47,7 @@ class TcpConnection final : public rpc::Connection, private SendQueue::Observer 
   const std::string& peer() const override { return peer_; }
   const std::string& local() const override { return local_; }
   std::string protocol() const override { return "tcp"; }
+  std::string tls() const override;
 
  private:
   std::shared_ptr<TcpConnection> self() {

@@ -6,7 +6,6 @@
 
 #include "transport/net/connector.h"
 #include "transport/rpc/client_transport.h"
-#include "transport/runtime/log.h"
 #include "transport/tcp/connection.h"
 #include "transport/tls/client.h"
 
@@ -31,7 +30,6 @@ class TcpDialer final : public rpc::Dialer {
       Result<std::unique_ptr<tls::Stream>> secured = co_await std::move(securing);
       if (!secured) co_return fail(std::move(secured).error());
       stream = *std::move(secured);
-      log::debug("server {}: {}, {}", options_.host, stream->description(), stream->peer());
     }
     co_return std::make_shared<TcpConnection>(loop_, *std::move(connected), std::move(stream), std::move(use),
                                               limits);

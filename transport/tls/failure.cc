@@ -128,8 +128,9 @@ std::string certificate_refused(x509_store_ctx_st* verification, const std::stri
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
       return (host.empty() ? "the client's certificate" : "the server's certificate") +
-             std::string(" is signed by nobody whom this machine trusts; give the certificate of its "
-                         "authority") +
+             std::string(
+                 " is signed by nobody whom this machine trusts; give the certificate of its "
+                 "authority") +
              (host.empty() ? "" : " with tls_ca=FILE");
     case X509_V_ERR_INVALID_PURPOSE:
       return whose + (host.empty() ? " is not one for clients" : " is not one for servers");

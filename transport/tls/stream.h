@@ -79,7 +79,7 @@ class Stream {
   const std::shared_ptr<ssl_st> ssl_;
   const std::string host_;  // empty at the server's end
   std::unique_ptr<std::byte[]> record_;
-  size_t held_ = 0;  // bytes in record_ that OpenSSL has not reported as written
+  size_t held_ = 0;      // bytes in record_ that OpenSSL has not reported as written
   std::string refused_;  // why the other end's certificate is not accepted
   std::string failure_;
 };

@@ -45,6 +45,7 @@ Snapshot example() {
   t.protocol = "tcp";
   t.peer = "10.0.0.1:2049";
   t.local = "10.0.0.2:777";
+  t.tls = "TLSv1.3 with TLS_AES_256_GCM_SHA384, server CN=filer";
   t.calls = 1510;
   t.replies = 1510;
   t.retransmissions = 2;
@@ -140,6 +141,7 @@ TEST(Snapshot, Json_CarriesEveryField) {
   EXPECT_EQ(to_json(*back), json);
   // Spot checks that the fields were not left at their defaults.
   EXPECT_EQ(back->client.transports[0].state, rpc::TransportState::kReady);
+  EXPECT_EQ(back->client.transports[0].tls, "TLSv1.3 with TLS_AES_256_GCM_SHA384, server CN=filer");
   EXPECT_TRUE(back->client.session.lease_holds);
   EXPECT_EQ(back->client.session.wsize, 1'048'576u);
   EXPECT_EQ(back->client.session.security, "krb5p");
@@ -269,7 +271,9 @@ TEST(Difference, SnapshotOfAnotherMount_CountsAsNothing) {
 
 TEST(StatusText, Snapshot_IsReadable) {
   const std::string text = status_text(example());
-  for (const char* part : {"srv1:/exp a on /mnt/a b", "tcp connected to 10.0.0.1:2049 from 10.0.0.2:777",
+  for (const char* part : {"srv1:/exp a on /mnt/a b",
+                           "tcp connected to 10.0.0.1:2049 from 10.0.0.2:777, TLSv1.3 with "
+                           "TLS_AES_256_GCM_SHA384, server CN=filer",
                            "5 of 64 slots in use", "lease 90 s", "rsize 1048576", "process 4711",
                            "up 1 min 40 s", "Ganesha 4.3", "reconnected 1 times", "4.0 KiB, and 8.0 KiB",
                            "5 to read and 6 to write held; 20 granted, 7 recalled, 8 returned, 2 revoked",

@@ -86,12 +86,14 @@ tls::Settings Authority::issue(const Wanted& wanted) {
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate_.get()));
   if (const std::string names = names_of(wanted); !names.empty())
     extend(certificate.get(), certificate_.get(), NID_subject_alt_name, names);
-  if (!wanted.purpose.empty()) extend(certificate.get(), certificate_.get(), NID_ext_key_usage, wanted.purpose);
+  if (!wanted.purpose.empty())
+    extend(certificate.get(), certificate_.get(), NID_ext_key_usage, wanted.purpose);
   check(X509_sign(certificate.get(), key_.get(), EVP_sha256()) != 0, "X509_sign");
   tls::Settings settings{.trust = file(), .certificate = path(name + ".pem"), .key = path(name + ".key")};
   check(PEM_write_X509(create(settings.certificate).get(), certificate.get()) == 1, "PEM_write_X509");
-  check(PEM_write_PrivateKey(create(settings.key).get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1,
-        "PEM_write_PrivateKey");
+  check(
+      PEM_write_PrivateKey(create(settings.key).get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1,
+      "PEM_write_PrivateKey");
   return settings;
 }
 

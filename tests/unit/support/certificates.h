@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates for tests: an authority that signs what it is asked to, right or wrong. Files in a directory of
-// its own, removed at the end. One thread.
+// Certificates for tests: an authority that signs what it is asked to, right or wrong. Files in a directory
+// of its own, removed at the end. One thread.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace nfsrdma::test {
 struct Wanted {
   std::vector<std::string> dns_names;
   std::vector<std::string> addresses;
-  std::string purpose{};         // of extendedKeyUsage: "serverAuth"; empty: no such extension
+  std::string purpose{};            // of extendedKeyUsage: "serverAuth"; empty: no such extension
   long valid_from_seconds = -3600;  // from now on
   long valid_until_seconds = 3600;
 };

@@ -54,15 +54,22 @@ TEST_F(Certificates, NameOfTheServer_MustBeInTheCertificate) {
 // "DNS domain names in RPC-with-TLS certificates MUST NOT contain the wildcard character '*' within the
 // identifier."
 TEST_F(Certificates, Wildcard_IsNoName) {
-  EXPECT_TRUE(has(told({.dns_names = {"*.example"}, .addresses = {}}, "filer.example"), "it is for: *.example"));
+  EXPECT_TRUE(
+      has(told({.dns_names = {"*.example"}, .addresses = {}}, "filer.example"), "it is for: *.example"));
 }
 
 TEST_F(Certificates, TimeOfValidity_Counts) {
-  const Wanted expired{.dns_names = {"filer.example"}, .addresses = {}, .purpose = {},
-                       .valid_from_seconds = -7200, .valid_until_seconds = -3600};
+  const Wanted expired{.dns_names = {"filer.example"},
+                       .addresses = {},
+                       .purpose = {},
+                       .valid_from_seconds = -7200,
+                       .valid_until_seconds = -3600};
   EXPECT_TRUE(has(told(expired, "filer.example"), "expired on ")) << told(expired, "filer.example");
-  const Wanted early{.dns_names = {"filer.example"}, .addresses = {}, .purpose = {},
-                     .valid_from_seconds = 3600, .valid_until_seconds = 7200};
+  const Wanted early{.dns_names = {"filer.example"},
+                     .addresses = {},
+                     .purpose = {},
+                     .valid_from_seconds = 3600,
+                     .valid_until_seconds = 7200};
   EXPECT_TRUE(has(told(early, "filer.example"), "is this machine's clock right?"));
 }
 
@@ -175,7 +182,8 @@ TEST_F(ClientCertificates, ServerWithoutAlpn_IsNotUsed) {
 
 // "Implementations MUST NOT negotiate TLS versions prior to 1.3".
 TEST_F(ClientCertificates, ServerWithTls12_IsNotUsed) {
-  EXPECT_EQ(OddServer(server, TLS1_2_VERSION, true, authority.trusting()).run(), "the other end has no TLS 1.3");
+  EXPECT_EQ(OddServer(server, TLS1_2_VERSION, true, authority.trusting()).run(),
+            "the other end has no TLS 1.3");
 }
 
 TEST_F(ClientCertificates, PeerWithoutTls_IsTold) {
@@ -239,7 +247,8 @@ TEST_F(Certificates, RenewedFile_CountsForTheNextContext) {
   const tls::Settings first = authority.issue({.dns_names = {"filer.example"}, .addresses = {}});
   const tls::Settings second = authority.issue({.dns_names = {"new.example"}, .addresses = {}});
   EXPECT_EQ(told_of(first, "filer.example"), "");
-  std::filesystem::copy_file(second.certificate, first.certificate, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(second.certificate, first.certificate,
+                             std::filesystem::copy_options::overwrite_existing);
   std::filesystem::copy_file(second.key, first.key, std::filesystem::copy_options::overwrite_existing);
   EXPECT_NE(told_of(first, "filer.example"), "");
   EXPECT_EQ(told_of(first, "new.example"), "");

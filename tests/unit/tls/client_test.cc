@@ -169,8 +169,8 @@ TEST_F(TlsClient, ServerWithoutTls_IsTold) {
 
 // "The client SHOULD proceed with TLS session establishment, even if the Reply's accept_stat is not SUCCESS."
 TEST_F(TlsClient, OfferWithAnotherAcceptStat_IsAnOffer) {
-  const ByteVector message = words({7, rpc::REPLY, rpc::MSG_ACCEPTED, rpc::AUTH_NONE, 8, 0x53544152, 0x54544c53,
-                                    rpc::PROG_UNAVAIL});
+  const ByteVector message =
+      words({7, rpc::REPLY, rpc::MSG_ACCEPTED, rpc::AUTH_NONE, 8, 0x53544152, 0x54544c53, rpc::PROG_UNAVAIL});
   EXPECT_EQ(tls::judge(message, rpc::Xid{7}), tls::Answer::kOffered);
   EXPECT_EQ(tls::judge(message, rpc::Xid{8}), tls::Answer::kBroken);
 }
