@@ -20,6 +20,7 @@
 #include "cli/options/options.h"
 #include "cli/server/explain.h"
 #include "cli/server/probe_rdma.h"
+#include "cli/server/probe_tls.h"
 #include "cli/server/server_session.h"
 #include "cli/server/server_steps.h"
 #include "cli/server/translate.h"
@@ -210,12 +211,25 @@ Outcome<> try_rdma(const client::ClientOptions& options) {
   return {};
 }
 
+// Says what the server offers by TLS. Silence means no TLS, and may mean a server that is old.
+void show_tls(const client::ClientOptions& options, const std::vector<net::Endpoint>& endpoints) {
+  const Stopwatch watch;
+  for (const net::Endpoint& endpoint : endpoints) {
+    const Connecting one = connect_to(endpoint, kRoundTrip);
+    if (one.error != 0) continue;
+    const std::string offered = probe_tls(options, one.fd);
+    if (!offered.empty()) step("tls", offered, watch);
+    return;
+  }
+}
+
 // Returns false if the server was reached and speaks only version 3.
 Outcome<bool> try_tcp(const client::ClientOptions& options, const std::vector<net::Endpoint>& endpoints) {
   const auto connection = connect_any(options, endpoints);
   if (!connection) return tl::unexpected(connection.error());
   auto found = find_version(*connection);
   if (!found) found.error().text += "; " + null_advice(options);
+  if (found && *found) show_tls(options, endpoints);
   return found;
 }
 

@@ -106,6 +106,15 @@ class Tls(SystemCase):
         finally:
             plain.kill()
 
+    def test_probe_says_what_is_offered(self):
+        def probe(*options):
+            done = subprocess.run([TOOL, "probe", "-o", ",".join((f"port={self.server.port}", "proto=tcp", *options)),
+                                   self.server.source(host="localhost")], capture_output=True, text=True, timeout=120)
+            return done.stdout + done.stderr
+
+        self.assertRegex(probe("xprtsec=tls", f"tls_ca={self.authority.file}"), r"(?m)^tls +TLSv1.3 with TLS_\w+, server CN=peer")
+        self.assertRegex(probe(), r"(?m)^tls +offered; the server's certificate is signed by nobody whom this machine trusts")
+
     def test_auto_uses_tls_where_it_is(self):
         mounted = self.tls_mount("xprtsec=auto")
         told = subprocess.run([TOOL, "status", mounted.path], capture_output=True, text=True, timeout=30)
