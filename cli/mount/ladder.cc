@@ -99,7 +99,7 @@ bool Ladder::change_flavor(const Error& why) {
 // RFC 9289 section 4.1: where the server offers no TLS, "RPC operation may continue, depending on local
 // policy". A certificate that is not accepted is no reason.
 bool Ladder::leave_tls(const Error& why) {
-  const bool refused = why.layer == Layer::kSecurity && why.status == tls::kNotOffered;
+  const bool refused = why.layer == Layer::kSecurity && why.status == tls::kNoTlsOffered;
   if (!refused || asked_.xprtsec != TransportSecurity::kAuto || no_tls_) return false;
   no_tls_ = true;
   news_ = describe(why) + "; going on without it";

@@ -40,7 +40,7 @@ std::string probe_tls(const client::ClientOptions& options, const Fd& connection
   loops.stop_and_join();
   if (secured) return fmt::format("{}, server {}", (*secured)->description(), (*secured)->peer());
   const Error& why = secured.error();
-  if (why.layer != Layer::kSecurity || why.status == tls::kNotOffered) return {};
+  if (why.layer != Layer::kSecurity || why.status == tls::kNoTlsOffered) return {};
   return "offered; " + why.cause;
 }
 

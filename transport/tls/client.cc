@@ -83,7 +83,7 @@ Task<Result<>> Client::ask(int fd, TimePoint deadline) {
     case Answer::kOffered: co_return Result<>{};
     case Answer::kNotOffered: {
       Error refused = make_error("TLS", "the server does not offer TLS");
-      refused.status = kNotOffered;
+      refused.status = kNoTlsOffered;
       co_return fail(std::move(refused));
     }
     case Answer::kBroken: break;

@@ -13,7 +13,7 @@ struct x509_store_ctx_st;
 namespace nfsrdma::tls {
 
 // Error::status of Layer::kSecurity when the server offers no TLS. gss::Failure has the smaller numbers.
-inline constexpr uint32_t kNotOffered = 1000;
+inline constexpr uint32_t kNoTlsOffered = 1000;
 
 // Why a certificate of the other end is not accepted, and what to do, in one clause. `host`: the server's
 // name; empty at the server's end.
