@@ -41,6 +41,7 @@ class Contexts final : public CallSecurities {
     ++forgotten;
     if (!all.empty() && all.front().get() == &security) all.pop_front();
   }
+  std::vector<ContextStatistics> statistics() const override { return {}; }
   Task<> destroy() override { co_return; }
 };
 
