@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "cli/options/options.h"
+#include "transport/tls/failure.h"
 #include "xdr/nfs4_status.h"
 
 namespace nfsrdma::cli {
@@ -226,6 +227,35 @@ const Error kWrongSecurity{.layer = Layer::kNfs,
                            .status = nfs4::NFS4ERR_WRONGSEC,
                            .op = "LOOKUP",
                            .cause = ""};
+
+const Error kNoTls{.layer = Layer::kSecurity,
+                   .recovery = Recovery::kPermanent,
+                   .errnum = EACCES,
+                   .status = tls::kNoTlsOffered,
+                   .op = "TLS",
+                   .cause = "the server does not offer TLS"};
+
+TEST(Ladder, MountThatMustUseTls_HasNoOtherWay) {
+  Ladder ladder(options("xprtsec=tls,tls_ca=/ca.pem"), "");
+  EXPECT_EQ(next(ladder).transport, TransportKind::kTcp);
+  ASSERT_TRUE(next(ladder).tls);
+  EXPECT_EQ(next(ladder).tls->trust, "/ca.pem");
+  EXPECT_FALSE(ladder.step_down(kNoTls));
+  EXPECT_FALSE(next(Ladder(options("proto=tcp"))).tls);
+}
+
+TEST(Ladder, MountThatMayUseTls_LeavesItOnlyWhereNoneIsOffered) {
+  Ladder ladder(options("proto=tcp,xprtsec=auto"));
+  EXPECT_TRUE(next(ladder).tls);
+  Error untrusted = kNoTls;
+  untrusted.status = 0;
+  EXPECT_FALSE(ladder.step_down(untrusted)) << "a certificate that is not accepted";
+  EXPECT_TRUE(next(ladder).tls);
+  EXPECT_TRUE(ladder.step_down(kNoTls));
+  EXPECT_FALSE(next(ladder).tls);
+  EXPECT_EQ(ladder.announcement(), "TLS: the server does not offer TLS; going on without it");
+  EXPECT_EQ(ladder.options().xprtsec, TransportSecurity::kNone) << "what status shows";
+}
 
 TEST(Ladder, FlavorThatTheServerRefuses_GivesWayToOneThatItOffers) {
   using client::SecurityFlavor;

@@ -139,6 +139,7 @@ TEST(OptionTable, ShownOptions_ParseToTheSameOptions) {
       "proto=rdma6,rdmavers=2",
       "rdma,rdmavers=1,inline=8k,credits=16,ddp=1k,ccp",
       "proto=rdma,rdma_dev=rxe0:1,gid_index=2,poll_us=50",
+      R"(xprtsec=mtls,tls_ca=/ca,tls_cert="/a,b",tls_key=/key,sec=krb5p:krb5)",
       "sync,dirsync,dev,suid,noexec,allow_other,default_permissions,auto_unmount,threads=4",
       "allow_root,idmap=nfsidmap,log=/var/log/"
       "x,log_level=debug,log_format=json,read_ahead_kb=1024,cache_mem=2g",

@@ -244,8 +244,20 @@ TEST(Options, SecurityFlavors_KeepTheirOrder) {
   for (const char* wrong : {"sec=", "sec=xyz", "sec=sys:", "sec=sys:xyz", "sec=:sys"}) {
     EXPECT_NE(error_of(wrong), "accepted") << wrong;
   }
-  EXPECT_NE(error_of("xprtsec=tls"), "accepted");
-  options("xprtsec=none");
+}
+
+TEST(Options, TransportSecurity_IsChecked) {
+  EXPECT_EQ(options("").xprtsec, TransportSecurity::kNone);
+  EXPECT_EQ(options("xprtsec=tls").xprtsec, TransportSecurity::kTls);
+  EXPECT_EQ(options("xprtsec=auto").xprtsec, TransportSecurity::kAuto);
+  EXPECT_NE(error_of("xprtsec=ssl"), "accepted");
+  EXPECT_TRUE(checked("xprtsec=tls,tls_ca=/etc/ca.pem", "s:/e"));
+  EXPECT_TRUE(checked("xprtsec=mtls,tls_cert=/etc/me.pem,tls_key=/etc/me.key", "s:/e"));
+  EXPECT_TRUE(checked("xprtsec=auto,tls_cert=/etc/me.pem", "s:/e"));
+  for (const char* wrong :
+       {"xprtsec=mtls", "xprtsec=tls,tls_cert=/etc/me.pem", "tls_ca=/etc/ca.pem", "tls_key=/etc/me.key",
+        "xprtsec=tls,tls_ca=ca.pem", "xprtsec=tls,vers=3", "xprtsec=tls,proto=rdma"})
+    EXPECT_FALSE(checked(wrong, "s:/e")) << wrong;
 }
 
 // NFSv3 is spoken through a library without RPCSEC_GSS here: Kerberos is refused, not ignored.
@@ -280,7 +292,7 @@ TEST(Options, Sloppy_SkipsUnknownAndForeignOptions) {
 
 TEST(Options, Sloppy_DoesNotExcuseWhatWouldChangeThePromise) {
   for (const char* list :
-       {"vers=2", "v2", "proto=udp", "rdmavers=3", "sec=none", "rsize=x", "hard=1", "xprtsec=tls"}) {
+       {"vers=2", "v2", "proto=udp", "rdmavers=3", "sec=none", "rsize=x", "hard=1", "xprtsec=ssl"}) {
     EXPECT_FALSE(parse(list, true)) << list;
   }
 }

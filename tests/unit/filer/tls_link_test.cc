@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <filesystem>
 
 #include "filer/links/tls_door.h"
@@ -59,12 +60,12 @@ class TlsPeer {
   bool ask() {
     const ByteVector probe = tls::probe(rpc::Xid{99}, NFS4_PROGRAM, NFS_V4);
     send_plain(probe);
-    ByteVector answer(tls::kOfferBytes);
+    std::array<std::byte, rpc::kRecordMarkBytes> mark{};
+    if (::recv(socket_.get(), mark.data(), mark.size(), MSG_WAITALL) != ssize_t{mark.size()}) return false;
+    ByteVector answer(rpc::decode_record_mark(mark).length);
     const ssize_t n = ::recv(socket_.get(), answer.data(), answer.size(), MSG_WAITALL);
-    if (n < static_cast<ssize_t>(rpc::kRecordMarkBytes)) return false;
-    answer.resize(static_cast<size_t>(n));
-    return tls::judge(ConstBytes(answer).subspan(rpc::kRecordMarkBytes), rpc::Xid{99}) ==
-           tls::Answer::kOffered;
+    if (n != static_cast<ssize_t>(answer.size())) return false;
+    return tls::judge(answer, rpc::Xid{99}) == tls::Answer::kOffered;
   }
   bool shake_hands(const tls::Settings& settings) {
     stream_ = *tls::Stream::connect(*tls::Context::client(settings), socket_.get(), "localhost");
