@@ -63,6 +63,9 @@ const std::map<std::string_view, std::string_view> kExamples = {
     {"actimeo", "60"},
     {"threads", "4"},
     {"sec", "krb5p:krb5"},
+    {"tls_ca", "/etc/ssl/certs/ca-certificates.crt"},
+    {"tls_cert", "/etc/ssl/certs/machine.pem"},
+    {"tls_key", "/etc/ssl/private/machine.key"},
     {"log", "syslog"},
 };
 
