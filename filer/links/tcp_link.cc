@@ -77,7 +77,7 @@ void TcpLink::on_loop(std::function<void()> fn) {
 }
 
 void TcpLink::read_ol() {
-  if (ended_ || paused_ || reading_ || shaking_hands_ || !held_.empty() || has_enough()) return;
+  if (ended_ || paused_ || reading_ || before_tls() || !held_.empty() || has_enough()) return;
   reading_ = true;
   if (tls_) return read_tls_ol();
   socket_.async_read_some(asio::buffer(buffer_.get(), kReadBytes),
@@ -123,7 +123,7 @@ bool TcpLink::answer_without_tls_ol(ConstBytes message) {
     }
     send(tls::offer(call.xid));
     on_loop([this] { begin_tls_ol(); });
-    shaking_hands_ = true;
+    tls_state_ = TlsState::kPromised;
     return true;
   }
   if (!door_->required() || call.proc == 0) return false;
@@ -143,6 +143,7 @@ void TcpLink::begin_tls_ol() {
       tls::Stream::accept(door_->context(), socket_.native_handle());
   if (!stream) return end_ol();
   tls_ = *std::move(stream);
+  tls_state_ = TlsState::kHandshake;
   shake_hands_ol();
 }
 
@@ -155,8 +156,9 @@ void TcpLink::shake_hands_ol() {
   }
   if (*step == tls::Stream::Step::kDone) {
     log::debug("filer: connection {}: {}, client {}", id_, tls_->description(), tls_->peer());
-    shaking_hands_ = false;
+    tls_state_ = TlsState::kSecured;
     tls_may_have_more_ = true;
+    write_ol();
     return read_ol();
   }
   socket_.async_wait(
@@ -168,7 +170,7 @@ void TcpLink::shake_hands_ol() {
 }
 
 void TcpLink::received_ol() {
-  while (!has_enough() && !shaking_hands_) {
+  while (!has_enough() && !before_tls()) {
     auto message = reader_.take(held_);
     if (!message) break;
     ++records_;
@@ -239,7 +241,8 @@ size_t TcpLink::write_some_ol(const Outgoing& record, asio::error_code& ec) {
 
 // Writes to the socket directly and waits for an event only when it is full.
 void TcpLink::write_ol() {
-  while (!writing_ && !ended_ && (!queue_.empty() || (tls_ && !shaking_hands_ && !tls_->flush()))) {
+  if (tls_state_ == TlsState::kHandshake) return;
+  while (!writing_ && !ended_ && (!queue_.empty() || (tls_ && !tls_->flush()))) {
     if (queue_.empty()) {
       if (errno != EAGAIN) return end_ol();
       wait_writable_ol();
@@ -275,10 +278,8 @@ void TcpLink::close(bool abort) {
   on_loop([this, abort] {
     if (ended_) return;
     asio::error_code ignored;
-    if (abort) {
-      socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-      return end_ol();
-    }
+    if (abort) socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    if (abort || tls_state_ == TlsState::kHandshake) return end_ol();
     closing_ = true;
     write_ol();
   });
@@ -300,7 +301,7 @@ void TcpLink::tell_held_ol() {
 void TcpLink::look(TimePoint now) {
   if (ended_) return;
   if (queue_.empty() || sent_bytes_ != seen_sent_) taking_since_ = now;
-  if ((!reader_.inside_record() && !shaking_hands_) || records_ != seen_records_ || paused_ || has_enough())
+  if ((!reader_.inside_record() && !before_tls()) || records_ != seen_records_ || paused_ || has_enough())
     record_since_ = now;
   seen_sent_ = sent_bytes_;
   seen_records_ = records_;

@@ -76,6 +76,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   void end_ol();
   void tell_held_ol();
   void on_loop(std::function<void()> fn);
+  bool before_tls() const { return tls_state_ == TlsState::kPromised || tls_state_ == TlsState::kHandshake; }
   bool has_enough() const { return queued_bytes_ + promised_bytes_ > kEnoughQueuedBytes; }
 
   Loop& loop_;
@@ -98,7 +99,10 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
   bool reading_ = false;
   const std::shared_ptr<TlsDoor> door_;
   std::unique_ptr<tls::Stream> tls_;  // set: nothing is sent or received without it
-  bool shaking_hands_ = false;
+  // kPromised: the offer is being sent, and nothing is read behind the probe. kHandshake: the handshake alone
+  // uses the socket; replies to calls before the probe wait.
+  enum class TlsState : uint8_t { kNone, kPromised, kHandshake, kSecured };
+  TlsState tls_state_ = TlsState::kNone;
   bool tls_may_have_more_ = false;  // received bytes that the socket does not report any more
   size_t told_held_ = 0;
   uint64_t sent_bytes_ = 0;

@@ -241,6 +241,23 @@ TEST_F(TlsLink, CallInsteadOfAHandshake_EndsTheConnection) {
   EXPECT_TRUE(peer.ended());
 }
 
+// While a handshake lasts, nothing else may use the socket.
+TEST_F(TlsLink, ReplyToACallBeforeTheProbe_ComesWithinTls) {
+  serve(TlsPolicy::kOffered);
+  const auto rule = served->faults().add(on::reply_to(OP_PUTROOTFH), fault::Stall{});
+  RawClient encoder(*served, "early");
+  COMPOUND4args args;
+  args.minorversion = 1;
+  args.argarray = ops(PUTROOTFH4args{});
+  TlsPeer peer(served->port());
+  peer.send_plain(marked(encoder.encode_call(41, args)));
+  ASSERT_TRUE(served->faults().wait_fired(rule));
+  ASSERT_TRUE(peer.ask());
+  served->faults().release(rule);
+  ASSERT_TRUE(peer.shake_hands(authority.trusting()));
+  EXPECT_EQ(header_of(peer.receive()).xid, rpc::Xid{41});
+}
+
 TEST_F(TlsLink, SilenceInsteadOfAHandshake_EndsTheConnection) {
   serve(TlsPolicy::kOffered, std::chrono::milliseconds(300));
   TlsPeer peer(served->port());
