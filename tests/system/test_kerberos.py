@@ -11,8 +11,9 @@ import unittest
 from harness import kdc
 from harness.case import HOME, SystemCase, needs_mount, needs_root, needs_user
 from harness.filer import Filer
-from harness.mount import HELPER, TOOL, Mount, is_mounted
+from harness.mount import TOOL, Mount
 from harness.ports import free_port
+from harness.secured import SecuredMounts
 
 FLAVORS = ("krb5", "krb5i", "krb5p")
 
@@ -20,7 +21,7 @@ FLAVORS = ("krb5", "krb5i", "krb5p")
 @needs_user()
 @needs_mount()
 @unittest.skipIf(kdc.missing(), kdc.missing())
-class Kerberos(SystemCase):
+class Kerberos(SecuredMounts, SystemCase):
     @classmethod
     def setUpClass(cls):
         me = pwd.getpwuid(os.getuid()).pw_name
@@ -48,34 +49,6 @@ class Kerberos(SystemCase):
         mounted = Mount(self.server.source(host="localhost"), port, options, proto=proto, **more)
         self.mounted.append(mounted)
         return mounted
-
-    def refused(self, options="sec=krb5p", host="localhost"):
-        """What the mount says: one line."""
-        path = self.local("mnt")
-        done = subprocess.run([HELPER, self.server.source(host=host), path, "-o", f"port={self.server.port},proto=tcp,retry=0,{options}"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 32, done.stderr)
-        self.assertFalse(is_mounted(path))
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        return done.stderr
-
-    def work(self, mounted):
-        """Small and large files, written, read again past the caches, and compared with what the server has."""
-        path = self.directory(mounted, f"work{Mount.count}")
-        for size in (0, 1, 4095, 4097, 1 << 20, (5 << 20) + 3):
-            data = os.urandom(size)
-            name = os.path.join(path, str(size))
-            with open(name, "wb") as file:
-                file.write(data)
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            with open(name, "rb") as file:
-                self.assertEqual(file.read(), data)
-            with open(self.on_server(name), "rb") as file:
-                self.assertEqual(file.read(), data)
-            self.assertEqual(os.stat(self.on_server(name)).st_uid, os.getuid())
-        os.rename(os.path.join(path, "1"), os.path.join(path, "one"))
-        self.assertIn("one", os.listdir(path))
 
     def test_every_flavor_over_tcp(self):
         os.environ["KRB5CCNAME"] = self.kdc.kinit("alice")
@@ -107,14 +80,14 @@ class Kerberos(SystemCase):
         self.assertRegex(told.stdout, rf"krb5p, user {os.getuid()} for (9|10) h", told.stderr)
 
     def test_no_ticket(self):
-        self.assertRegex(self.refused(), "ticket")
+        self.assertRegex(self.refused("sec=krb5p"), "ticket")
 
     def test_sys_is_refused_by_the_server(self):
         self.assertIn("the server wants sec=krb5p", self.refused("sec=sys"))
 
     def test_server_that_the_kdc_does_not_know(self):
         os.environ["KRB5CCNAME"] = self.kdc.kinit("alice")
-        self.assertIn("nfs@127.0.0.1", self.refused(host="127.0.0.1"))
+        self.assertIn("nfs@127.0.0.1", self.refused("sec=krb5p", host="127.0.0.1"))
 
     def test_expired_ticket_and_kinit(self):
         cache = mounted = None

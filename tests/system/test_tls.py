@@ -7,11 +7,12 @@ import subprocess
 from harness.case import HOME, SystemCase, needs_mount
 from harness.certificates import Authority
 from harness.filer import Filer
-from harness.mount import HELPER, TOOL, Mount, is_mounted
+from harness.mount import TOOL, Mount
+from harness.secured import SecuredMounts
 
 
 @needs_mount()
-class Tls(SystemCase):
+class Tls(SecuredMounts, SystemCase):
     @classmethod
     def setUpClass(cls):
         cls.authority = Authority(os.path.join(HOME, "authority"))
@@ -28,31 +29,6 @@ class Tls(SystemCase):
         mounted = Mount(server.source(**more), server.port, f"tls_ca={self.authority.file},{options}")
         self.mounted.append(mounted)
         return mounted
-
-    def refused(self, options, host="localhost"):
-        """What the mount says: one line."""
-        path = self.local("mnt")
-        done = subprocess.run([HELPER, self.server.source(host=host), path, "-o", f"port={self.server.port},proto=tcp,retry=0,{options}"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 32, done.stderr)
-        self.assertFalse(is_mounted(path))
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        return done.stderr
-
-    def work(self, mounted):
-        """Small and large files, written, read again past the caches, and compared with what the server has."""
-        path = self.directory(mounted, f"work{Mount.count}")
-        for size in (0, 1, 4095, 4097, 1 << 20, (9 << 20) + 3):
-            data = os.urandom(size)
-            name = os.path.join(path, str(size))
-            with open(name, "wb") as file:
-                file.write(data)
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            with open(name, "rb") as file:
-                self.assertEqual(file.read(), data)
-            with open(self.on_server(name), "rb") as file:
-                self.assertEqual(file.read(), data)
 
     def test_tls_by_name_and_address(self):
         for host in ("localhost", "127.0.0.1"):
@@ -94,11 +70,7 @@ class Tls(SystemCase):
     def test_server_without_tls(self):
         plain = Filer(name="filer.plain").start()
         try:
-            path = self.local("mnt")
-            done = subprocess.run([HELPER, plain.source(), path, "-o", f"port={plain.port},proto=tcp,retry=0,xprtsec=tls"],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-            self.assertEqual(done.returncode, 32)
-            self.assertIn("the server does not offer TLS", done.stderr)
+            self.assertIn("the server does not offer TLS", self.refused("xprtsec=tls", server=plain))
             mounted = Mount(plain.source(), plain.port, "xprtsec=auto")
             self.mounted.append(mounted)
             self.assertIn("going on without it", mounted.log_text())
