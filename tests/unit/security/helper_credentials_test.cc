@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,23 +11,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <string>
 
 #include "tests/unit/security/realm.h"
+#include "tests/unit/support/in_child.h"
 #include "transport/runtime/proc.h"
 #include "transport/security/helper_worker.h"
 
 namespace nfsrdma::gss {
 namespace {
 
-int in_child(const std::function<bool()>& check) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(check() ? 0 : 1);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using nfsrdma::test::in_child;
 
 // Finds credentials for nfs/localhost and makes the first token.
 bool makes_a_token(uint32_t user) {

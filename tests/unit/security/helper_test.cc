@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/unit/cli/temp_directory.h"
+#include "tests/unit/support/in_child.h"
 #include "tests/unit/transport/support/eventually.h"
 #include "tests/unit/transport/support/run_on.h"
 #include "transport/security/credential_caches.h"
@@ -476,15 +477,6 @@ TEST_F(CachesTest, Files_AreThoseOfTheUser) {
   // The same files count for nobody else.
   const auto others = credential_caches(me_ + 1, false, places_);
   EXPECT_EQ(others.size(), 2u);
-}
-
-// Runs `check` in a child, because it gives up rights for good.
-int in_child(const std::function<bool()>& check) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(check() ? 0 : 1);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(Become, AsRoot_GivesUpRootForGood) {
