@@ -129,8 +129,8 @@ bool TcpLink::answer_without_tls_ol(ConstBytes message) {
   if (!door_->required() || call.proc == 0) return false;
   ByteVector refused;
   xdr::Encoder out(refused);
-  (void)(out(call.xid) && out(rpc::REPLY) && out(rpc::MSG_DENIED) && out(rpc::AUTH_ERROR) &&
-         out(rpc::AUTH_TOOWEAK));
+  (void)out(rpc::reply_header{
+      .xid = call.xid, .stat = rpc::MSG_DENIED, .denied = rpc::AUTH_ERROR, .why = rpc::AUTH_TOOWEAK});
   send(std::move(refused));
   return true;
 }

@@ -43,8 +43,7 @@ bool is_probe(const rpc::call_header& call) {
 ByteVector offer(rpc::Xid xid) {
   ByteVector message;
   xdr::Encoder x(message);
-  (void)(x(xid) && x(rpc::REPLY) && x(rpc::MSG_ACCEPTED) &&
-         x(rpc::opaque_auth{rpc::AUTH_NONE, std::as_bytes(std::span(kToken))}) && x(rpc::SUCCESS));
+  (void)x(rpc::reply_header{.xid = xid, .verf = {rpc::AUTH_NONE, std::as_bytes(std::span(kToken))}});
   return message;
 }
 
